@@ -241,8 +241,8 @@ void take_results(Attempt& attempt, const Logs& logs, const CompareOptions& opti
   sort_records(comparison, comparison.quarantine);
 }
 
-// What comes after the place where the two generations part was computed from other tokens. A NaN
-// and another shape still fail.
+// What comes after the place where the two generations part was computed from other tokens. A NaN,
+// another shape and a record that contradicts itself still fail.
 void excuse_after_split(bool whole_required, Comparison& comparison) {
   Split& split = *comparison.split;
   const Evidence evidence = whole_required ? Evidence::kUnproven : Evidence::kExcused;
@@ -254,7 +254,7 @@ void excuse_after_split(bool whole_required, Comparison& comparison) {
   }
   std::erase_if(comparison.results, [&](const RecordResult& result) {
     if (result.token_idx < split.token_idx || result.failing_metric == Metric::kNonfinite ||
-        result.failing_metric == Metric::kSize) {
+        result.failing_metric == Metric::kSize || result.contradicts_itself) {
       return false;
     }
     if (!result.of_ref) return true;
@@ -320,8 +320,12 @@ class Aligner {
     Attempt shifted = try_alignment(found);
     if (count_matches(shifted) <= count_matches(attempt)) return attempt;
     alignment = found;
+    shifted_by_data_ = true;
     return shifted;
   }
+
+  // Whether only the data tell that the positions are numbered otherwise.
+  bool shifted_by_data() const { return shifted_by_data_; }
 
   // An offset that would explain the data, which the tokens in both headers exclude; 0 if there is
   // none.
@@ -341,6 +345,7 @@ class Aligner {
   const Logs& logs_;
   const MeasureRequest& request_;
   ThreadPool& pool_;
+  bool shifted_by_data_ = false;
   int64_t excluded_offset_ = 0;
 };
 
@@ -374,6 +379,9 @@ Comparison compare_sequence(const Logs& logs, const CompareOptions& options, boo
   Aligner aligner(logs, request, pool);
   Attempt attempt = aligner.compare_under(comparison.alignment);
   warn(shift_warning(*logs.ref, *logs.got, comparison.alignment), comparison);
+  if (aligner.shifted_by_data()) {
+    warn(found_offset_warning(comparison.alignment.offset), comparison);
+  }
   warn(excluded_offset_warning(aligner.excluded_offset()), comparison);
   take_results(attempt, logs, options, comparison);
   const bool any = std::any_of(comparison.results.begin(), comparison.results.end(),

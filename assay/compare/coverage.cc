@@ -199,6 +199,14 @@ std::string shift_warning(const LogIndex& ref, const LogIndex& got, const Alignm
       left_out ? fmt::format("N-{}", count) : fmt::format("N+{}", count));
 }
 
+std::string found_offset_warning(int64_t offset) {
+  return fmt::format(
+      "position N of the reference is compared with N{:+}, where the values match far better; an "
+      "engine that is late by a token looks alike: give \"tokens\" in both headers, or --align "
+      "index",
+      offset);
+}
+
 std::string excluded_offset_warning(int64_t offset) {
   if (offset == 0) return {};
   return fmt::format(

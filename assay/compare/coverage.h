@@ -56,4 +56,7 @@ std::string shift_warning(const LogIndex& ref, const LogIndex& got, const Alignm
 // The data would match under another offset, which the tokens in both headers exclude.
 std::string excluded_offset_warning(int64_t offset);
 
+// That positions were compared with others, because these match.
+std::string found_offset_warning(int64_t offset);
+
 }  // namespace assay

@@ -11,6 +11,7 @@ namespace assay {
 namespace {
 
 constexpr std::string_view kNoFact = "the logs have no value, sketch or summary of it in common";
+constexpr std::string_view kNoElements = "it has no elements";
 constexpr std::string_view kOnlyZeros =
     "the values in common are all zero, and nothing else is in common";
 constexpr std::string_view kOnlyInfinite = "the values in common are all infinite";
@@ -55,6 +56,10 @@ bool comes_before(int64_t token_a, int64_t order_a, int64_t token_b, int64_t ord
 
 Evidence evidence_of(const Metrics& metrics, const Tolerance& tolerance, EvidenceRequired required,
                      std::string_view& reason) {
+  if (metrics.n == 0) {
+    reason = kNoElements;
+    return Evidence::kUnproven;
+  }
   if (metrics.unclear_nonfinite) {
     reason = kUnclearNonfinite;
     return Evidence::kUnproven;

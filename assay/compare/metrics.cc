@@ -227,16 +227,31 @@ std::optional<int64_t> argmax_without(const Record& record, std::span<const int6
   return argmax_of(record, view_of(record, values, false, {}));
 }
 
+// Whether its summary counts elements that are not finite, and neither it nor the values tell that
+// they are no NaN.
+bool may_hide_nan(const Record& record) {
+  if (!record.summary || record.summary->nan) return false;
+  const auto listed = std::count_if(record.values.begin(), record.values.end(),
+                                    [](float value) { return std::isinf(value); });
+  return record.summary->nonfinite > listed;
+}
+
 // What counts of the elements that only `longer` has.
 void add_elements_beyond(const Record& ref, const Record& got, std::span<const int64_t> excluded,
                          Metrics& metrics) {
   const Record& longer = ref.n > got.n ? ref : got;
   metrics.nonfinite += bad_beyond(longer, excluded, metrics.n);
   if (metrics.nonfinite > 0) poison(metrics);
+  const bool is_whole = longer.has_all_values();
+  if (!is_whole) {
+    metrics.facts.head = metrics.facts.head || metrics.facts.all_values;
+    metrics.facts.all_values = false;
+    metrics.unclear_nonfinite = metrics.unclear_nonfinite || may_hide_nan(longer);
+  }
   if (!metrics.is_logits) return;
   // The token that they choose may be among the elements that the other record does not have.
   const std::optional<int64_t> argmax = argmax_without(longer, excluded);
-  if (!argmax || *argmax < metrics.n) return;
+  if (is_whole && (!argmax || *argmax < metrics.n)) return;
   (&longer == &ref ? metrics.argmax_ref : metrics.argmax_got) = argmax;
   set_regret(ref, metrics);
 }

@@ -317,6 +317,12 @@ PairComparison check_alone(const Record& got) {
     for (const Garbage& garbage : find_garbage(got)) {
       if (garbage.reason == GarbageReason::kNonfinite) pair.got_garbage.push_back(garbage);
     }
+    return pair;
+  }
+  if (const std::string_view found = contradiction_of(got); !found.empty()) {
+    fail_record(Metric::kContradiction, std::numeric_limits<double>::quiet_NaN(), 0, pair.result);
+    pair.result.contradicts_itself = true;
+    pair.result.reason = found;
   }
   return pair;
 }

@@ -35,7 +35,7 @@ PairComparison compare_pair(const Record& ref, const Record& got, const Toleranc
                             const CompareOptions& options);
 
 // A record that the judged log alone has, or that was left out: it fails if it holds a NaN, or an
-// infinity that is no padding of logits.
+// infinity that is no padding of logits, or contradicts itself.
 PairComparison check_alone(const Record& got);
 
 }  // namespace assay

@@ -99,9 +99,25 @@ class SequencePairer {
       const auto same = std::ranges::find_if(ref_, [&](const auto& reference) {
         return same_tokens(*reference, *got_[static_cast<size_t>(i)]);
       });
-      pairs_.push_back({same == ref_.end() ? -1 : same - ref_.begin(), i});
+      pairs_.push_back({same == ref_.end() ? twin_of(i) : same - ref_.begin(), i});
     }
     return std::move(pairs_);
+  }
+
+  // The reference's sequence that one with the same tokens as sequence `i` of the judged log is
+  // held to; -1 if there is none. What is padding in that one is padding here.
+  int64_t twin_of(int64_t i) const {
+    LogIndex& own = *got_[static_cast<size_t>(i)];
+    if (tokens_of(own).empty()) return -1;
+    for (size_t p = 0; p < ref_.size(); ++p) {
+      if (pairs_[p].got < 0) continue;
+      const LogIndex& twin = *got_[static_cast<size_t>(pairs_[p].got)];
+      if (real_tokens(own) == real_tokens(twin)) return pairs_[p].ref;
+      if (tokens_of(own) != tokens_of(twin) || !own.header()->mask.empty()) continue;
+      own.set_mask(Tokens(twin.header()->mask), false);
+      return pairs_[p].ref;
+    }
+    return -1;
   }
 
  private:

@@ -66,7 +66,7 @@ class Search {
     const bool off = !(first.metrics.rel_l2 <= kOtherToken) || (part && first.failed());
     const bool is_garbage = first.failing_metric == Metric::kQuarantine ||
                             first.failing_metric == Metric::kNonfinite ||
-                            first.failing_metric == Metric::kSize;
+                            first.failing_metric == Metric::kSize || first.contradicts_itself;
     if (!passed_before(first.checkpoint, fork) || !off || is_garbage) return std::nullopt;
     // Where the prompt ends is not known: that the next input is another token must be seen.
     const bool known = tokens_.n_prompt > 0 || is_embedding(first);

@@ -414,6 +414,19 @@ TEST_F(ComparisonTest, ComparesAPaddedVocabularyWithAWarning) {
   EXPECT_TRUE(compare(ref, line("logits", 0, padded)).pass) << "rows that are masked";
 }
 
+// Breaks if a log of as many logits as the reference has told which of a longer row is the largest.
+TEST_F(ComparisonTest, APaddedVocabularyInPartIsNoWholeOne) {
+  const std::vector<float> values = waves(60);
+  const std::string ref = line("logits", 0, values);
+  const std::string got = line("logits", 0, values, ",\"n\":64");
+  const Comparison comparison = compare(ref, got);
+  EXPECT_TRUE(comparison.pass);
+  EXPECT_EQ(comparison.evidence.partial, 1);
+  EXPECT_EQ(comparison.evidence.argmax_known, 0);
+  options_.whole_required = true;
+  EXPECT_FALSE(compare(ref, got).pass);
+}
+
 // Breaks if an engine that blows up were excused as a log with garbage.
 TEST_F(ComparisonTest, ManyOutOfScaleValuesAreAWrongTensor) {
   std::vector<float> clean(400), broken;

@@ -77,6 +77,7 @@ TEST(Evidence, FollowsFromFactsAndLimits) {
     std::string expected_whole;
     for (const Limits& limit : limits()) {
       Metrics metrics;
+      metrics.n = 16;
       metrics.facts = row.facts;
       if (limit.kl_measured) metrics.kl = 0;
       std::string_view reason;
@@ -104,6 +105,10 @@ TEST(Evidence, ReasonNamesWhatIsMissing) {
     return std::string(reason);
   };
   Metrics metrics;
+  metrics.facts.summary = true;
+  EXPECT_EQ(reason_of(metrics, kRelL2), "it has no elements");
+  metrics = {};
+  metrics.n = 16;
   for (const Tolerance& tolerance : {kRelL2, kMaxAbs, kKl}) {
     EXPECT_THAT(reason_of(metrics, tolerance), HasSubstr("no value, sketch or summary of it"));
   }
@@ -129,6 +134,7 @@ TEST(Evidence, RequiredArgmaxMustBeStatedByBoth) {
                         Case{false, true, "the reference does not tell"},
                         Case{false, false, "neither log tells"}}) {
     Metrics metrics;
+    metrics.n = 16;
     metrics.facts.all_values = true;
     if (c.ref) metrics.argmax_ref = 3;
     if (c.got) metrics.argmax_got = 4;

@@ -59,6 +59,18 @@ TEST_F(NonfiniteRulesTest, InASketchOrTopOfACheckpointThatOnlyTheJudgedLogHas) {
   expect_failure(right_, right_ + head("layer_9_k", top("\"Infinity\"")));
 }
 
+// Breaks if a NaN among the elements that only the longer of two records has were called padding.
+TEST_F(NonfiniteRulesTest, AmongElementsThatTheReferenceDoesNotHave) {
+  const auto logits = [](int n, const char* counts) {
+    return line("logits", 0, {1, 2, 3},
+                fmt::format(R"(,"n":{},"summary":{{"l2":30,"argmax":2{}}})", n, counts));
+  };
+  const std::string ref = logits(60, "");
+  EXPECT_TRUE(compare(ref, logits(64, R"(,"nonfinite":4,"nan":0)")).pass);
+  expect_failure(ref, logits(64, R"(,"nonfinite":4,"nan":1)"));
+  EXPECT_EQ(compare(ref, logits(64, R"(,"nonfinite":4)")).verdict, Verdict::kIncomplete);
+}
+
 // Breaks if what a record of a whole sequence states of all its rows were lost with the first row.
 TEST_F(NonfiniteRulesTest, InTheSummaryOfAWholeSequence) {
   const auto sequence = [](const std::string& checkpoint, int nan) {

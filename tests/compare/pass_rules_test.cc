@@ -323,6 +323,14 @@ TEST_F(PassRulesTest, NaNAfterASplitFails) {
   }
 }
 
+// Breaks if a record that contradicts itself were excused, or looked at only beside another.
+TEST_F(PassRulesTest, AContradictionFailsWhateverItIsComparedWith) {
+  EXPECT_FALSE(compare(run(), run() + line("k", 2, {1, 2}, R"(,"summary":{"l2":99})")).pass);
+  std::string after = generation(2);
+  after.insert(after.rfind("\"values\""), R"("summary":{"l2":99},)");
+  EXPECT_FALSE(compare(generation(1), after).pass);
+}
+
 // (i) Breaks if a checkpoint that the reference does not have could hold anything.
 TEST_F(PassRulesTest, NaNInAnExtraCheckpointFails) {
   const std::string own = line("layer_3_k", 2, {1, 2, 3});

@@ -163,6 +163,24 @@ TEST_F(SequencesTest, ASequenceThatIsThereTwiceIsComparedTwice) {
   EXPECT_EQ(wrong.first_divergence->checkpoint.sequence, "a as y");
 }
 
+// Breaks if a batch of one prompt were judged by its first lane where the reference names another
+// part of its tokens, or where they are padded.
+TEST_F(SequencesTest, LanesWithTheTokensOfOneThatWasComparedAreComparedToo) {
+  const std::string ref = header("[[11,12]]", R"(["a"])") + records("a", {11, 12, 13});
+  const auto lanes = [&](const std::string& tokens, const std::string& before,
+                         const std::vector<int>& ids, int64_t first, float off) {
+    return header("[" + tokens + "," + tokens + "]", R"(["x","y"])") + before +
+           records("x", ids, 0, first) + records("y", ids, off, first);
+  };
+  EXPECT_TRUE(compare(ref, lanes("[11,12,13]", "", {11, 12, 13}, 0, 0)).pass);
+  EXPECT_FALSE(compare(ref, lanes("[11,12,13]", "", {11, 12, 13}, 0, 2)).pass);
+  const std::string pads = records("x", {0, 0}) + records("y", {0, 0});
+  const Comparison padded = compare(ref, lanes("[0,0,11,12]", pads, {11, 12, 13}, 2, 0));
+  EXPECT_TRUE(padded.pass);
+  EXPECT_EQ(padded.compared, 6);
+  EXPECT_FALSE(compare(ref, lanes("[0,0,11,12]", pads, {11, 12, 13}, 2, 2)).pass);
+}
+
 // Breaks if tokens that an engine left out passed for padding, since they repeat another.
 TEST_F(SequencesTest, TokensOfTheReferenceAreNoPaddingByGuess) {
   const auto log = [&](const std::string& tokens, const std::string& more,

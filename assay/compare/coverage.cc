@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 #include <vector>
 
 #include "assay/compare/checkpoint_order.h"
@@ -58,6 +59,13 @@ void check_names(const std::vector<std::shared_ptr<LogIndex>>& ref,
     if (map.empty()) throw;
     throw NothingInCommon(Error("the two logs have other names than those of --checkpoints",
                                 got.front()->path(), map));
+  }
+  if (options.selection.is_of_tokens()) {
+    std::set<int64_t> positions;
+    for (const auto& log : ref) {
+      for (const IndexEntry& entry : log->entries()) positions.insert(entry.token_idx);
+    }
+    options.selection.check_tokens(positions, ref_path);
   }
   for (const std::string& glob : options.allow_missing) {
     const bool any = std::any_of(names.begin(), names.end(), [&](const std::string& name) {

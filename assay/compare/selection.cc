@@ -39,7 +39,7 @@ void Selection::set_tokens(const std::string& text, const std::string& where) {
   for (std::string_view rest = text;;) {
     const size_t comma = rest.find(',');
     const std::string_view item = rest.substr(0, comma);
-    Range range{0, kMost};
+    Range range{0, kMost, std::string(item)};
     const size_t dots = item.find("..");
     bool good = !item.empty();
     if (dots == std::string_view::npos) {
@@ -75,6 +75,18 @@ void Selection::check_checkpoints(const std::vector<std::string>& ref,
     checkpoints_->check_named(with_siblings(got), printable(got_path) + " has no");
   } catch (const Error& error) {
     throw NothingInCommon(error);
+  }
+}
+
+void Selection::check_tokens(const std::set<int64_t>& ref, const std::string& ref_path) const {
+  for (const Range& range : ranges_) {
+    const auto found = ref.lower_bound(range.first);
+    if (found != ref.end() && *found <= range.last) continue;
+    throw Error(
+        fmt::format("{} has no record at tokens {}", printable(ref_path), range.text), "--tokens",
+        ref.empty()
+            ? "give a reference that has records"
+            : fmt::format("its records are of tokens {} to {}", *ref.begin(), *ref.rbegin()));
   }
 }
 

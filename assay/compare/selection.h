@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,15 +26,20 @@ class Selection {
   void check_checkpoints(const std::vector<std::string>& ref, const std::vector<std::string>& got,
                          const std::string& ref_path, const std::string& got_path) const;
 
+  // Throws Error if a range has none of the reference's positions.
+  void check_tokens(const std::set<int64_t>& ref, const std::string& ref_path) const;
+
   bool has_token(int64_t token_idx) const;
   bool has_checkpoint(const std::string& name) const;
   bool is_all() const { return ranges_.empty() && !checkpoints_; }
+  bool is_of_tokens() const { return !ranges_.empty(); }
   bool is_of_checkpoints() const { return checkpoints_.has_value(); }
 
  private:
   struct Range {
     int64_t first;
     int64_t last;
+    std::string text;
   };
   std::vector<Range> ranges_;  // none: all
   std::optional<CheckpointSet> checkpoints_;

@@ -149,7 +149,11 @@ TEST_F(AlignmentTest, TokensAndCheckpointsCanBeSelected) {
   EXPECT_EQ(comparison.unmatched_got, 0);
   options_.selection = {};
   options_.selection.set_tokens("7..", "--tokens");
-  EXPECT_THAT(error_of([&] { compare(ref, got); }), HasSubstr("select more with --tokens"));
+  EXPECT_THAT(error_of([&] { compare(ref, got); }), HasSubstr("has no record at tokens 7..;"));
+  options_.selection = {};
+  options_.selection.set_tokens("1..2,100", "--tokens");
+  EXPECT_THAT(error_of([&] { compare(ref, got); }),
+              HasSubstr("has no record at tokens 100; its records are of tokens 0 to "));
 }
 
 // Ranges are positions of the reference, whatever the other log counts from.

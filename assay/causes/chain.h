@@ -52,7 +52,7 @@ class Chain {
   bool is_suspect(Op op) const { return !right_.contains(op); }
   // A failing record, of another checkpoint than the target, that the result at `position` would
   // be computed from and is not, as the judged log lacks values of it: its error is in no base().
-  // Null if there is none.
+  // Null without one.
   const RecordResult* failure_passed_over(int64_t position) const;
   // With `compute` for the ops of `wrong`, at the positions from `from` on; adds to `work` how many
   // multiplications it takes, about. Several threads may call it once base() has been.

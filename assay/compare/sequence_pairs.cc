@@ -105,7 +105,7 @@ class SequencePairer {
   }
 
   // The reference's sequence that one with the same tokens as sequence `i` of the judged log is
-  // held to; -1 if there is none. What is padding in that one is padding here.
+  // held to, or -1. What is padding in that one is padding here.
   int64_t twin_of(int64_t i) const {
     LogIndex& own = *got_[static_cast<size_t>(i)];
     if (tokens_of(own).empty()) return -1;

@@ -10,22 +10,6 @@
 namespace assay {
 namespace {
 
-// What one layer's attention adds has the opposite sign.
-class NegatedIn : public WrongKernels {
- public:
-  explicit NegatedIn(int layer) : layer_(layer) {}
-
- protected:
-  void matmul(const MatmulCall& call) override {
-    right_->run(call);
-    if (call.site.checkpoint != Checkpoint::kAttnOut || call.site.layer != layer_) return;
-    for (int64_t i = 0; i < call.n_tokens * call.w.rows; ++i) call.out[i] = -call.out[i];
-  }
-
- private:
-  int layer_;
-};
-
 // V of one position is wrong, which all later positions of the attention read.
 class WrongValueOfOneToken : public WrongKernels {
  protected:
@@ -56,7 +40,7 @@ class ErrorSources : public FaultyLogs {
 // computed from the last checkpoint that is right, past others that are not.
 TEST_F(ErrorSources, HeadsDoNotTurnWhatCameInIntoAnErrorOfItsOwn) {
   for (const char* checkpoints : {"layers", "ops"}) {
-    NegatedIn faulty(0);
+    Negated faulty(Checkpoint::kAttnOut, 0);
     const Comparison whole = judge("tinyllama", faulty, checkpoints, kAllValues);
     const Comparison heads = judge("tinyllama", faulty, checkpoints, kHead);
     std::map<std::string, double> made;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -47,6 +48,25 @@ class WrongKernels : public Kernels {
   virtual void add(AddCall call) { right_->run(call); }
 
   std::unique_ptr<Kernels> right_ = make_reference_kernels();
+};
+
+// A product with the opposite sign, of one layer or of all.
+class Negated : public WrongKernels {
+ public:
+  explicit Negated(Checkpoint checkpoint, std::optional<int> layer = std::nullopt)
+      : checkpoint_(checkpoint), layer_(layer) {}
+
+ protected:
+  void matmul(const MatmulCall& call) override {
+    right_->run(call);
+    if (call.site.checkpoint != checkpoint_ || call.site.layer != layer_.value_or(call.site.layer))
+      return;
+    for (int64_t i = 0; i < call.n_tokens * call.w.rows; ++i) call.out[i] = -call.out[i];
+  }
+
+ private:
+  Checkpoint checkpoint_;
+  std::optional<int> layer_;
 };
 
 // Not a mistake that anybody knows: a tenth of noise on each product.

@@ -234,18 +234,9 @@ TEST_F(FindCauses, DoesNotMentionAModelWithoutOne) {
   EXPECT_THAT(compare(model.get(), ref, got).cause_hint, HasSubstr("what the model gives"));
 }
 
-class Negated : public WrongKernels {
- protected:
-  void matmul(const MatmulCall& call) override {
-    right_->run(call);
-    if (call.site.checkpoint != Checkpoint::kAttnOut) return;
-    for (int64_t i = 0; i < call.n_tokens * call.w.rows; ++i) call.out[i] = -call.out[i];
-  }
-};
-
 // Adding the negative and subtracting are the same; the sentence must not pretend to know.
 TEST_F(FindCauses, ListsAllIndistinguishableMistakes) {
-  Negated negated;
+  Negated negated(Checkpoint::kAttnOut);
   const Comparison comparison = compare("tinyllama", negated, "layers", true);
   ASSERT_THAT(comparison.causes, SizeIs(1)) << comparison.cause_hint;
   const Cause& cause = comparison.causes[0];

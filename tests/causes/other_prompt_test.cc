@@ -74,14 +74,7 @@ TEST_F(OtherPrompt, TokensAfterTheDivergenceDoNotMatter) {
   CompareOptions fixed;
   fixed.align = AlignMode::kFixed;
   expect_hint(judge(ref, got, fixed), "the two prompts differ at token 11 or before");
-  class Negated : public WrongKernels {
-   protected:
-    void matmul(const MatmulCall& call) override {
-      right_->run(call);
-      if (call.site.checkpoint != Checkpoint::kAttnOut) return;
-      for (int64_t i = 0; i < call.n_tokens * call.w.rows; ++i) call.out[i] = -call.out[i];
-    }
-  } negated;
+  Negated negated(Checkpoint::kAttnOut);
   const std::string wrong = log(*model_, negated, "wrong", "layers");
   const Comparison early = judge(ref, wrong, fixed);
   EXPECT_EQ(early.first_divergence->token_idx, 0);

@@ -27,16 +27,6 @@ std::vector<float> random_values(size_t count) {
   return values;
 }
 
-// The first product, which is that of layer 0's Q, with the opposite sign.
-class NegatedQ : public WrongKernels {
- protected:
-  void matmul(const MatmulCall& call) override {
-    right_->run(call);
-    if (call.site.checkpoint != Checkpoint::kQ || call.site.layer > 0) return;
-    for (int64_t i = 0; i < call.n_tokens * call.w.rows; ++i) call.out[i] = -call.out[i];
-  }
-};
-
 // Logs whose parts cannot be of one network, or not of the model. What is wrong with them is
 // reported; nothing is computed from it, and it takes no verdict back.
 class UnfitLogs : public FaultyLogs {
@@ -119,7 +109,7 @@ TEST_F(UnfitLogs, DoesNotMultiplyTensorsOfUnequalSizes) {
 TEST_F(UnfitLogs, ExtraRecordsMustHaveTheModelsSize) {
   const auto model = load("llama3");
   const auto right = make_reference_kernels();
-  NegatedQ negated;
+  Negated negated(Checkpoint::kQ, 0);
   const std::string name = "layer_0_attn_norm";
   const Comparison comparison = FaultyLogs::compare(
       model.get(), edited(log(*model, *right, "ref", "ops"), without(name)),
@@ -214,7 +204,7 @@ TEST_F(UnfitLogs, SkipsTokensOutsideTheVocabulary) {
 TEST_F(UnfitLogs, SearchErrorsKeepTheVerdict) {
   const auto model = load("tinyllama");
   const auto right = make_reference_kernels();
-  NegatedQ negated;
+  Negated negated(Checkpoint::kQ, 0);
   const std::string ref = log(*model, *right, "ref", "ops");
   const std::string got = log(*model, negated, "got", "ops");
   Comparison comparison = compare_logs(ref, got, CompareOptions());

@@ -22,7 +22,8 @@ set(assay_targets
   assay_perf
   assay_record
   assay_report
-  assay_synth)
+  assay_synth
+  assay_weights)
 install(TARGETS ${assay_targets} EXPORT AssayTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS assay_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -19,6 +19,7 @@ struct LayerConfig {
   std::vector<OpSpec> ops;
   int64_t window = 0;       // that its attention sees; 0: all
   bool local_rope = false;  // rotates by the local base
+  bool operator==(const LayerConfig&) const = default;
 };
 
 // Rotary frequencies that are interpolated where a pair turns slowly, and kept where it turns fast
@@ -27,6 +28,7 @@ struct Yarn {
   double extrapolation = 1.0;  // share of the pairs' own frequencies in the mixture; 0: none of it
   double beta_fast = 32.0;     // pairs that turn more often in the original context are kept
   double beta_slow = 1.0;      // and those that turn less often interpolated
+  bool operator==(const Yarn&) const = default;
 };
 
 // The hyperparameters of a model, under the names that GGUF gives them.
@@ -156,6 +158,7 @@ struct ModelConfig {
   // Throws Error that names the key if one is missing, out of range, or asks for what Assay does
   // not compute.
   static ModelConfig from_gguf(const Gguf& gguf);
+  bool operator==(const ModelConfig&) const = default;
 };
 
 // Whether the number above 0 is neither infinite nor 0, and keeps its precision, as a 32-bit float.

@@ -196,6 +196,7 @@ struct Routing {
   float scale = 1.0F;         // and multiplied by this
   int64_t n_groups = 1;       // equal parts of the experts, of which
   int64_t n_groups_used = 1;  // only the best may be chosen from
+  bool operator==(const Routing&) const = default;
 };
 
 // ids[t, :] = the experts that token t uses, by descending weight; among equals the lowest.

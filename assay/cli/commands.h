@@ -28,5 +28,6 @@ void add_conform(CLI::App& app, int& exit_code);
 void add_invariance(CLI::App& app, int& exit_code);
 void add_fleet(CLI::App& app, int& exit_code);
 void add_engine(CLI::App& app, int& exit_code);
+void add_weights(CLI::App& app, int& exit_code);
 
 }  // namespace assay

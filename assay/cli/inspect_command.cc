@@ -7,6 +7,7 @@
 #include "assay/cli/commands.h"
 #include "assay/cli/output.h"
 #include "assay/report/json_object.h"
+#include "assay/weights/key_differences.h"
 #include "base/error.h"
 #include "engine/file_type.h"
 #include "engine/gguf.h"
@@ -15,17 +16,6 @@ namespace assay {
 namespace {
 
 constexpr size_t kMostOfText = 4096;
-
-std::string value_text(const GgufValue& value) {
-  if (const auto* array = std::get_if<GgufArray>(&value)) {
-    return fmt::format("array of {}", array->size());
-  }
-  if (const auto* text = std::get_if<std::string_view>(&value)) return printable(*text, 60);
-  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
-  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{:g}", *number);
-  if (const auto* number = std::get_if<int64_t>(&value)) return fmt::format("{}", *number);
-  return fmt::format("{}", std::get<uint64_t>(value));
-}
 
 void append_value(JsonObject& object, const std::string& key, const GgufValue& value) {
   if (const auto* array = std::get_if<GgufArray>(&value)) {
@@ -109,7 +99,7 @@ std::string as_text(const Gguf& gguf) {
       gguf.version() > 0 ? fmt::format("GGUF version {}", gguf.version()) : "Hugging Face folder",
       static_cast<double>(gguf.file_bytes()) / 1e6, static_cast<double>(n_parameters(gguf)) / 1e6);
   for (const auto& [key, value] : gguf.metadata()) {
-    text += fmt::format("{:<44} {}\n", printable(key), value_text(value));
+    text += fmt::format("{:<44} {}\n", printable(key), metadata_text(value));
   }
   text += fmt::format("\n{} tensors\n", gguf.tensors().size());
   for (const GgufTensor& tensor : gguf.tensors()) {

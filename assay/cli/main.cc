@@ -91,6 +91,7 @@ int run(int argc, char** argv) {
   add_run(app, exit_code);
   add_tokenize(app, exit_code);
   add_inspect(app, exit_code);
+  add_weights(app, exit_code);
   add_synth(app, exit_code);
   add_compare(app, exit_code);
   add_analyze(app, exit_code);

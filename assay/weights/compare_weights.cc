@@ -1,0 +1,164 @@
+#include "assay/weights/compare_weights.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string_view>
+#include <utility>
+
+#include "assay/weights/key_differences.h"
+#include "assay/weights/stored_wrong.h"
+#include "assay/weights/tensor_difference.h"
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "engine/file_type.h"
+
+namespace assay {
+namespace {
+
+constexpr std::string_view kOutput = "output.weight";
+constexpr std::string_view kEmbedding = "token_embd.weight";
+
+// The tensor that serves as this one: a file without an output matrix uses its embedding for it.
+const GgufTensor* serving(const Gguf& file, std::string_view name) {
+  const GgufTensor* tensor = file.find_tensor(name);
+  return tensor == nullptr && name == kOutput ? file.find_tensor(kEmbedding) : tensor;
+}
+
+bool is_asked_for(const WeightsOptions& options, const std::string& name) {
+  return options.tensors.empty() || std::ranges::any_of(options.tensors, [&](const auto& glob) {
+           return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
+         });
+}
+
+// A pair of tensors to compare; one of them may be null.
+struct Pair {
+  std::string name;
+  const GgufTensor* ref;
+  const GgufTensor* got;
+};
+
+std::vector<Pair> pairs_of(const Gguf& ref, const Gguf& got, const WeightsOptions& options) {
+  std::vector<Pair> pairs;
+  for (const GgufTensor& tensor : ref.tensors()) {
+    if (!is_asked_for(options, tensor.name)) continue;
+    pairs.push_back({tensor.name, &tensor, serving(got, tensor.name)});
+  }
+  for (const GgufTensor& tensor : got.tensors()) {
+    if (ref.find_tensor(tensor.name) != nullptr || !is_asked_for(options, tensor.name)) continue;
+    pairs.push_back({tensor.name, serving(ref, tensor.name), &tensor});
+  }
+  return pairs;
+}
+
+std::string shape_text(const std::vector<int64_t>& dims) {
+  return fmt::format("[{}]", fmt::join(dims, ", "));
+}
+
+// Adds what is wrong with a tensor to its reason.
+void explain(const Gguf& ref, const Pair& pair, const WeightsOptions& options,
+             TensorResult& result) {
+  constexpr double kLeast = 1e-6;       // of what is stored without rounding
+  constexpr double kMeaningless = 0.7;  // leaves half of the squares
+  const double limit = std::max(kLeast, options.k * result.expected);
+  if (!(limit < kMeaningless)) return;
+  const std::string sentence = stored_wrong(ref, *pair.ref, *pair.got, limit);
+  if (sentence.empty()) return;
+  result.reason += (result.reason.empty() ? "" : "; ") + sentence;
+}
+
+TensorResult compare_pair(const Gguf& ref, const Pair& pair, const WeightsOptions& options,
+                          ThreadPool& pool) {
+  TensorResult result{.name = pair.name};
+  if (pair.ref != nullptr) {
+    result.ref_type = pair.ref->type;
+    result.ref_dims = pair.ref->dims;
+  }
+  if (pair.got != nullptr) {
+    result.got_type = pair.got->type;
+    result.got_dims = pair.got->dims;
+  }
+  if (pair.ref == nullptr || pair.got == nullptr) {
+    result.status = pair.got == nullptr ? TensorStatus::kMissing : TensorStatus::kExtra;
+    result.reason = pair.got == nullptr ? "is missing" : "is not in the reference";
+    return result;
+  }
+  if (pair.ref->dims != pair.got->dims) {
+    result.status = TensorStatus::kWrong;
+    result.rel_l2 = INFINITY;
+    result.reason = fmt::format("has the shape {}, the reference {}", shape_text(pair.got->dims),
+                                shape_text(pair.ref->dims));
+  } else {
+    measure_tensor(*pair.ref, *pair.got, options, pool, result);
+  }
+  if (result.status == TensorStatus::kWrong) explain(ref, pair, options, result);
+  return result;
+}
+
+WeightsVerdict verdict_of(const WeightsComparison& comparison) {
+  const auto any = [&](TensorStatus status) { return comparison.count(status) > 0; };
+  const bool other_keys = std::ranges::any_of(comparison.keys, &KeyDifference::counts);
+  if (other_keys || any(TensorStatus::kWrong) || any(TensorStatus::kMissing) ||
+      any(TensorStatus::kExtra)) {
+    return WeightsVerdict::kMismatch;
+  }
+  return any(TensorStatus::kUnjudged) ? WeightsVerdict::kIncomplete : WeightsVerdict::kMatch;
+}
+
+void check_globs(const WeightsOptions& options, const std::vector<Pair>& pairs,
+                 const std::string& path) {
+  for (const std::string& glob : options.tensors) {
+    const bool is_used = std::ranges::any_of(
+        pairs, [&](const Pair& pair) { return fnmatch(glob.c_str(), pair.name.c_str(), 0) == 0; });
+    if (is_used) continue;
+    throw Error(fmt::format("--tensors {} matches no tensor", glob), path,
+                "assay inspect lists them");
+  }
+  if (pairs.empty()) throw Error("has no tensors", path, "give a file that has weights");
+}
+
+}  // namespace
+
+int64_t WeightsComparison::count(TensorStatus status) const {
+  return std::ranges::count(tensors, status, &TensorResult::status);
+}
+
+WeightsComparison compare_weights(
+    const Gguf& ref, const Gguf& got, const WeightsOptions& options,
+    const std::function<void(int64_t done, int64_t total)>& progress) {
+  WeightsComparison comparison;
+  comparison.ref_path = ref.path();
+  comparison.got_path = got.path();
+  comparison.architecture = ref.get_string("general.architecture");
+  const std::string_view other = got.get_string("general.architecture");
+  if (other != comparison.architecture) {
+    throw Error(fmt::format("is of the architecture {}, and {} of {}", printable(other), ref.path(),
+                            printable(comparison.architecture)),
+                got.path(), "give two files of one model");
+  }
+  comparison.ref_type = file_type_name(ref);
+  comparison.got_type = file_type_name(got);
+  comparison.keys = key_differences(ref, got, comparison.warnings);
+  const std::vector<Pair> pairs = pairs_of(ref, got, options);
+  check_globs(options, pairs, ref.path());
+  int64_t total = 0;
+  const auto elements = [](const Pair& pair) {
+    return pair.ref == nullptr ? 0 : pair.ref->rows() * pair.ref->columns();
+  };
+  for (const Pair& pair : pairs) total += elements(pair);
+  ThreadPool pool(options.n_threads);
+  int64_t done = 0;
+  for (const Pair& pair : pairs) {
+    comparison.tensors.push_back(compare_pair(ref, pair, options, pool));
+    done += elements(pair);
+    if (progress) progress(done, total);
+  }
+  comparison.verdict = verdict_of(comparison);
+  return comparison;
+}
+
+}  // namespace assay

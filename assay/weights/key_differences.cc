@@ -1,0 +1,162 @@
+#include "assay/weights/key_differences.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "engine/model_config.h"
+
+namespace assay {
+namespace {
+
+constexpr std::string_view kTokens = "tokenizer.ggml.tokens";
+
+std::optional<double> number_of(const GgufValue& value) {
+  if (const auto* number = std::get_if<double>(&value)) return *number;
+  if (const auto* number = std::get_if<int64_t>(&value)) return static_cast<double>(*number);
+  if (const auto* number = std::get_if<uint64_t>(&value)) return static_cast<double>(*number);
+  return std::nullopt;
+}
+
+// An element of an array, for people.
+std::string element_text(const GgufArray& array, size_t i) {
+  return std::visit(
+      [i](const auto& items) -> std::string {
+        if constexpr (requires { items[i].substr(0); }) {
+          return fmt::format("'{}'", printable(items[i], 40));
+        } else {
+          return fmt::format("{}", items[i]);
+        }
+      },
+      array.items);
+}
+
+// Whether two elements are the same, of whatever width they are stored in.
+bool is_same_element(const GgufArray& a, const GgufArray& b, size_t i) {
+  return std::visit(
+      [i](const auto& x, const auto& y) {
+        constexpr bool kTextX = requires {
+          x[i].substr(0);
+        };
+        constexpr bool kTextY = requires {
+          y[i].substr(0);
+        };
+        if constexpr (kTextX && kTextY) {
+          return x[i] == y[i];
+        } else if constexpr (!kTextX && !kTextY) {
+          return static_cast<double>(x[i]) == static_cast<double>(y[i]);
+        } else {
+          return false;
+        }
+      },
+      a.items, b.items);
+}
+
+// The first element in which two arrays differ; nothing if they are the same.
+std::optional<size_t> first_difference(const GgufArray& a, const GgufArray& b) {
+  const size_t n = std::min(a.size(), b.size());
+  for (size_t i = 0; i < n; ++i) {
+    if (!is_same_element(a, b, i)) return i;
+  }
+  return a.size() == b.size() ? std::nullopt : std::optional(n);
+}
+
+std::string array_text(const GgufArray& array, size_t at) {
+  const std::string length = fmt::format("array of {}", array.size());
+  return at < array.size() ? fmt::format("{}, [{}] is {}", length, at, element_text(array, at))
+                           : length;
+}
+
+// Nothing if the two are the same.
+std::optional<KeyDifference> difference(const std::string& key, const GgufValue& ref,
+                                        const GgufValue& got) {
+  const auto* ref_array = std::get_if<GgufArray>(&ref);
+  const auto* got_array = std::get_if<GgufArray>(&got);
+  if (ref_array != nullptr && got_array != nullptr) {
+    const auto at = first_difference(*ref_array, *got_array);
+    if (!at) return std::nullopt;
+    return KeyDifference{key, array_text(*ref_array, *at), array_text(*got_array, *at)};
+  }
+  const auto ref_number = number_of(ref);
+  const auto got_number = number_of(got);
+  if (ref_number && got_number && *ref_number == *got_number) return std::nullopt;
+  const auto* ref_text = std::get_if<std::string_view>(&ref);
+  const auto* got_text = std::get_if<std::string_view>(&got);
+  if (ref_text != nullptr && got_text != nullptr && *ref_text == *got_text) return std::nullopt;
+  const auto* ref_flag = std::get_if<bool>(&ref);
+  const auto* got_flag = std::get_if<bool>(&got);
+  if (ref_flag != nullptr && got_flag != nullptr && *ref_flag == *got_flag) return std::nullopt;
+  return KeyDifference{key, metadata_text(ref), metadata_text(got)};
+}
+
+// Whether the two keys of a network, with what they leave out, are of one; false where Assay cannot
+// tell.
+bool is_one_network(const Gguf& ref, const Gguf& got) {
+  try {
+    ModelConfig a = ModelConfig::from_gguf(ref);
+    ModelConfig b = ModelConfig::from_gguf(got);
+    a.name = b.name = {};
+    return a == b;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+std::string metadata_text(const GgufValue& value) {
+  if (const auto* array = std::get_if<GgufArray>(&value)) {
+    return fmt::format("array of {}", array->size());
+  }
+  if (const auto* text = std::get_if<std::string_view>(&value)) return printable(*text, 60);
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{:g}", *number);
+  if (const auto* number = std::get_if<int64_t>(&value)) return fmt::format("{}", *number);
+  return fmt::format("{}", std::get<uint64_t>(value));
+}
+
+std::vector<KeyDifference> key_differences(const Gguf& ref, const Gguf& got,
+                                           std::vector<std::string>& warnings) {
+  std::set<std::string> names;
+  for (const Gguf* file : {&ref, &got}) {
+    for (const auto& [key, value] : file->metadata()) names.insert(key);
+  }
+  const bool have_vocabularies = ref.find(kTokens) != nullptr && got.find(kTokens) != nullptr;
+  if (!have_vocabularies && (ref.find(kTokens) != nullptr || got.find(kTokens) != nullptr)) {
+    const Gguf& without = ref.find(kTokens) == nullptr ? ref : got;
+    warnings.push_back(fmt::format("the vocabularies are not compared: {} has none in GGUF's keys",
+                                   printable(without.path(), 4096)));
+  }
+  const std::string network = fmt::format("{}.", ref.get_string("general.architecture"));
+  std::optional<bool> one_network;  // not asked for where the keys are the same
+  std::vector<KeyDifference> differences;
+  for (const std::string& key : names) {
+    const GgufValue* ref_value = ref.find(key);
+    const GgufValue* got_value = got.find(key);
+    std::optional<KeyDifference> differs;
+    if (ref_value != nullptr && got_value != nullptr) {
+      differs = difference(key, *ref_value, *got_value);
+    } else {
+      differs = KeyDifference{key, ref_value != nullptr ? metadata_text(*ref_value) : "",
+                              got_value != nullptr ? metadata_text(*got_value) : ""};
+    }
+    if (!differs) continue;
+    if (key.starts_with("tokenizer.")) {
+      if (!have_vocabularies) continue;
+      differs->counts = true;
+    } else if (key.starts_with(network) || key.starts_with("assay.")) {
+      if (!one_network) one_network = is_one_network(ref, got);
+      differs->counts = !*one_network;
+    }
+    differences.push_back(std::move(*differs));
+  }
+  return differences;
+}
+
+}  // namespace assay

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "assay/weights/weights_comparison.h"
+#include "engine/gguf.h"
+
+namespace assay {
+
+// A value of the metadata, for people: text shortened, an array by its length.
+std::string metadata_text(const GgufValue& value);
+
+// The keys that the two files do not state alike. Those of the network count if the two networks
+// differ: what a file leaves out is a default. Those of the tokenizer count where both files have a
+// vocabulary; where one has none, `warnings` says so. All others only describe the file.
+std::vector<KeyDifference> key_differences(const Gguf& ref, const Gguf& got,
+                                           std::vector<std::string>& warnings);
+
+}  // namespace assay

@@ -1,0 +1,234 @@
+#include "assay/weights/tensor_difference.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
+
+#include "kernels/quantize/quantize.h"
+#include "kernels/reference/dequantize.h"
+
+namespace assay {
+namespace {
+
+constexpr float kMostOfHalf = 65504.0F;  // what quantize_row() takes
+
+// Sums over some elements.
+struct Sums {
+  double difference = 0.0;  // of the squares of got - ref
+  double storing = 0.0;     // the same that the types cost
+  double ref = 0.0;         // of the reference's squares
+  double max_abs = 0.0;
+
+  void add(const Sums& other) {
+    difference += other.difference;
+    storing += other.storing;
+    ref += other.ref;
+    max_abs = std::max(max_abs, other.max_abs);
+  }
+};
+
+struct RowSums {
+  Sums all;
+  // The block with the greatest difference among those that are off by too many times of what
+  // storing them costs.
+  double worst = 0.0;
+  int64_t column = -1;
+  bool is_finite = true;
+};
+
+bool is_exact(TensorType type) {
+  return type == TensorType::kF32;
+}
+
+bool is_block_type(TensorType type) {
+  return tensor_type_info(type).block_elements > 1;
+}
+
+// Elements that are judged together: a block of the type that rounds more.
+int64_t unit_of(TensorType ref, TensorType got) {
+  constexpr int64_t kOfFloats = 32;
+  return std::max(
+      {tensor_type_info(ref).block_elements, tensor_type_info(got).block_elements, kOfFloats});
+}
+
+// Stores rows as a type and reads them again.
+class Storing {
+ public:
+  Storing(TensorType type, int64_t columns)
+      : type_(type),
+        bytes_(is_exact(type) ? 0 : row_bytes(type, columns)),
+        read_(static_cast<size_t>(columns)) {}
+
+  // `row` as the type has it; itself where it cannot be stored.
+  std::span<const float> stored(std::span<const float> row) {
+    const auto fits = [](float x) { return std::fabs(x) <= kMostOfHalf; };
+    if (is_exact(type_) || !std::ranges::all_of(row, fits)) return row;
+    const auto n = static_cast<int64_t>(row.size());
+    quantize_row(type_, row.data(), n, bytes_.data());
+    dequantize_row(type_, bytes_.data(), n, read_.data());
+    return read_;
+  }
+
+ private:
+  TensorType type_;
+  std::vector<std::byte> bytes_;
+  std::vector<float> read_;
+};
+
+// What compares rows, and its memory; one a thread.
+class RowComparer {
+ public:
+  RowComparer(const GgufTensor& ref, const GgufTensor& got)
+      : ref_(ref),
+        got_(got),
+        unit_(unit_of(ref.type, got.type)),
+        as_got_(got.type, ref.columns()),
+        as_ref_(ref.type, ref.columns()),
+        ref_row_(static_cast<size_t>(ref.columns())),
+        got_row_(static_cast<size_t>(ref.columns())),
+        // What one type holds, the same type holds again.
+        rounds_(ref.type != got.type && can_quantize(got.type) && can_quantize(ref.type)) {}
+
+  RowSums compare(int64_t row) {
+    read_row(ref_, row, ref_row_);
+    read_row(got_, row, got_row_);
+    RowSums sums;
+    const bool same = std::ranges::equal(ref_row_, got_row_);
+    const auto stored_ref = same || !rounds_ ? ref_row_ : as_got_.stored(ref_row_);
+    const auto stored_got = same || !rounds_ ? got_row_ : as_ref_.stored(got_row_);
+    const auto n = static_cast<int64_t>(ref_row_.size());
+    for (int64_t begin = 0; begin < n; begin += unit_) {
+      const Sums unit = sums_of(begin, std::min(n, begin + unit_), stored_ref, stored_got);
+      sums.all.add(unit);
+      if (!(unit.difference > kBlockK * kBlockK * unit.storing)) continue;
+      if (!(unit.difference > sums.worst)) continue;
+      sums.worst = unit.difference;
+      sums.column = begin;
+    }
+    const auto finite = [](float x) { return std::isfinite(x); };
+    sums.is_finite = std::ranges::all_of(ref_row_, finite) && std::ranges::all_of(got_row_, finite);
+    return sums;
+  }
+
+ private:
+  Sums sums_of(int64_t begin, int64_t end, std::span<const float> stored_ref,
+               std::span<const float> stored_got) const {
+    Sums sums;
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      const double ref = static_cast<double>(ref_row_[i]);
+      const double got = static_cast<double>(got_row_[i]);
+      const double by_got = static_cast<double>(stored_ref[i]) - ref;
+      const double by_ref = static_cast<double>(stored_got[i]) - got;
+      sums.difference += (got - ref) * (got - ref);
+      sums.storing += by_got * by_got + by_ref * by_ref;
+      sums.ref += ref * ref;
+      sums.max_abs = std::max(sums.max_abs, std::fabs(got - ref));
+    }
+    return sums;
+  }
+
+  const GgufTensor& ref_;
+  const GgufTensor& got_;
+  int64_t unit_;
+  Storing as_got_;
+  Storing as_ref_;
+  std::vector<float> ref_row_;
+  std::vector<float> got_row_;
+  bool rounds_;
+};
+
+double relative(double squares, double of) {
+  if (squares == 0.0) return 0.0;
+  return of > 0.0 ? std::sqrt(squares / of) : INFINITY;
+}
+
+// Why a difference cannot be judged; empty where it can.
+std::string unjudged_reason(TensorType ref, TensorType got) {
+  for (const TensorType type : {got, ref}) {
+    if (can_quantize(type)) continue;
+    return fmt::format(
+        "Assay has no encoder of {} that would say how near it can be; --max-rel-l2 sets a limit",
+        tensor_type_info(type).name);
+  }
+  if (ref == got && is_block_type(ref)) {
+    return fmt::format("both files have it rounded to {}; give the file before it was rounded",
+                       tensor_type_info(ref).name);
+  }
+  return {};
+}
+
+}  // namespace
+
+void read_row(const GgufTensor& tensor, int64_t row, std::span<float> out) {
+  const size_t stride = row_bytes(tensor.type, tensor.columns());
+  dequantize_row(tensor.type, tensor.data.data() + static_cast<size_t>(row) * stride,
+                 tensor.columns(), out.data());
+}
+
+void measure_tensor(const GgufTensor& ref, const GgufTensor& got, const WeightsOptions& options,
+                    ThreadPool& pool, TensorResult& result) {
+  std::vector<RowSums> rows(static_cast<size_t>(ref.rows()));
+  pool.parallel_for(ref.rows(), 1, [&](int64_t begin, int64_t end) {
+    RowComparer comparer(ref, got);
+    for (int64_t row = begin; row < end; ++row) {
+      rows[static_cast<size_t>(row)] = comparer.compare(row);
+    }
+  });
+  Sums all;
+  int64_t worst_row = -1;
+  int64_t infinite_row = -1;
+  for (int64_t row = 0; row < ref.rows(); ++row) {
+    const RowSums& sums = rows[static_cast<size_t>(row)];
+    all.add(sums.all);
+    if (!sums.is_finite && infinite_row < 0) infinite_row = row;
+    const double worst = worst_row < 0 ? 0.0 : rows[static_cast<size_t>(worst_row)].worst;
+    if (sums.worst > worst) worst_row = row;
+  }
+  result.rel_l2 = relative(all.difference, all.ref);
+  result.expected = relative(all.storing, all.ref);
+  result.max_abs = all.max_abs;
+  if (infinite_row >= 0) {
+    result.status = TensorStatus::kWrong;
+    result.row = infinite_row;
+    result.reason = "holds NaN or an infinity";
+    return;
+  }
+  if (all.difference == 0.0) {
+    result.status = TensorStatus::kSame;
+    return;
+  }
+  result.reason = unjudged_reason(ref.type, got.type);
+  if (!result.reason.empty()) {
+    const bool is_limited = options.max_rel_l2 > 0.0;
+    result.status = TensorStatus::kUnjudged;
+    if (is_limited) {
+      const bool is_within = result.rel_l2 <= options.max_rel_l2;
+      result.status = is_within ? TensorStatus::kRounded : TensorStatus::kWrong;
+      result.reason =
+          is_within ? "" : fmt::format("rel_l2 is over --max-rel-l2 {:g}", options.max_rel_l2);
+    }
+    return;
+  }
+  const auto n_units =
+      static_cast<double>(ref.rows()) * std::ceil(static_cast<double>(ref.columns()) /
+                                                  static_cast<double>(unit_of(ref.type, got.type)));
+  // Of a unit that happens to be stored without an error, the mean of all says what it may have.
+  const double block_limit = kBlockK * kBlockK * all.storing / n_units;
+  if (!(all.difference <= options.k * options.k * all.storing)) {
+    result.status = TensorStatus::kWrong;
+  } else if (worst_row >= 0 && !(rows[static_cast<size_t>(worst_row)].worst <= block_limit)) {
+    result.status = TensorStatus::kWrong;
+    result.row = worst_row;
+    result.column = rows[static_cast<size_t>(worst_row)].column;
+    result.reason = fmt::format(
+        "a block of row {} from column {} on is off by {:.3g} of its tensor", result.row,
+        result.column, relative(rows[static_cast<size_t>(worst_row)].worst, all.ref / n_units));
+  } else {
+    result.status = TensorStatus::kRounded;
+  }
+}
+
+}  // namespace assay

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "assay/weights/weights_comparison.h"
+#include "base/thread_pool.h"
+#include "engine/gguf.h"
+
+namespace assay {
+
+// What a block may be off by, for each time that plain storing costs: blocks scatter more than the
+// tensor that they make up.
+inline constexpr double kBlockK = 4.0;
+
+// A row of a tensor as floats.
+void read_row(const GgufTensor& tensor, int64_t row, std::span<float> out);
+
+// Compares two tensors of one shape, and fills in all of `result` but its name and, where they
+// differ by more than they may, what is wrong. Null `ref` or `got` is not allowed.
+void measure_tensor(const GgufTensor& ref, const GgufTensor& got, const WeightsOptions& options,
+                    ThreadPool& pool, TensorResult& result);
+
+}  // namespace assay

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "assay/report/report.h"
+#include "assay/weights/weights_comparison.h"
+
+namespace assay {
+
+// The formats in which a comparison of two model files can be shown: table and json.
+Reports<WeightsComparison> weights_reports();
+
+}  // namespace assay

@@ -1,0 +1,69 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/cli/program.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class WeightsCommand : public Program {
+ protected:
+  static std::string golden(const std::string& model, const std::string& type) {
+    return std::string(ASSAY_SOURCE_DIR) + "/golden/" + model + "/" + model + "-" + type + ".gguf";
+  }
+  // A copy of a file in which some bytes near its end, where tensors are, are others.
+  std::string damaged(const std::string& path) {
+    std::string bytes = contents(path);
+    for (size_t i = bytes.size() - 4096; i < bytes.size() - 2048; ++i) bytes[i] ^= 0x35;
+    return put("damaged.gguf", bytes);
+  }
+
+  const std::string f32_ = golden("tinyllama", "f32");
+  const std::string q4_ = golden("tinyllama", "q4_k_m");
+};
+
+TEST_F(WeightsCommand, ExitCodesAreThoseOfAComparison) {
+  const Outcome right = run({"weights", f32_, q4_});
+  EXPECT_EQ(right.exit_code, 0) << right.err;
+  EXPECT_THAT(right.out, StartsWith("IN PARITY  21 of 21 tensors"));
+  const Outcome wrong = run({"weights", f32_, damaged(q4_)});
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_THAT(wrong.out, StartsWith("DIVERGED  "));
+  EXPECT_EQ(wrong.err, "");
+  const Outcome both_rounded = run({"weights", q4_, damaged(q4_)});
+  EXPECT_EQ(both_rounded.exit_code, 2);
+  EXPECT_THAT(both_rounded.out, StartsWith("INCOMPLETE  "));
+  EXPECT_THAT(both_rounded.err, StartsWith("assay: not all tensors could be judged"));
+  EXPECT_EQ(run({"weights", q4_, damaged(q4_), "--max-rel-l2", "0.001"}).exit_code, 1);
+}
+
+TEST_F(WeightsCommand, ReportsInJson) {
+  const std::string report = folder_ + "/report.json";
+  EXPECT_EQ(run({"weights", f32_, q4_, "--json", "-o", report}).exit_code, 0);
+  EXPECT_THAT(contents(report), StartsWith(R"({"verdict":"match","pass":true,)"));
+  EXPECT_THAT(contents(report), HasSubstr(R"("tensor":"output.weight","status":"rounded",)"));
+}
+
+TEST_F(WeightsCommand, WhatCannotBeComparedIsAnError) {
+  const std::string gpt2 = golden("gpt2", "f32");
+  expect_error({"weights", f32_, gpt2}, gpt2 + ": is of the architecture gpt2, and " + f32_ +
+                                            " of llama; give two files of one model");
+  expect_error({"weights", f32_, q4_, "--tensors", "none*"},
+               f32_ + ": --tensors none* matches no tensor; assay inspect lists them");
+  for (const std::string flag : {"--k", "--max-rel-l2"}) {
+    for (const std::string value : {"0", "-1", "nan", "inf"}) {
+      expect_error({"weights", f32_, q4_, flag, value}, flag + ": is not a number above 0");
+    }
+  }
+  EXPECT_EQ(run({"weights", f32_, q4_, "-o", q4_}).exit_code, 2);
+  EXPECT_EQ(run({"weights", f32_}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace assay

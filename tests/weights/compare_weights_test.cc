@@ -1,0 +1,268 @@
+#include "assay/weights/compare_weights.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "assay/weights/weights_report.h"
+#include "base/error.h"
+#include "tests/weights/edited_model.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using Values = EditedModel::Values;
+
+std::string golden(const std::string& model, const std::string& type) {
+  return std::string(ASSAY_SOURCE_DIR) + "/golden/" + model + "/" + model + "-" + type + ".gguf";
+}
+
+constexpr const char* kUp = "blk.1.ffn_up.weight";
+constexpr const char* kQuery = "blk.0.attn_q.weight";
+constexpr const char* kNorm = "blk.0.attn_norm.weight";
+constexpr const char* kSquare = "blk.0.attn_output.weight";
+
+class CompareWeights : public testing::Test {
+ protected:
+  const TensorResult& of(const WeightsComparison& comparison, const std::string& name) {
+    return *std::ranges::find(comparison.tensors, name, &TensorResult::name);
+  }
+
+  // `edited`, in float32 and then with its matrices rounded, beside the right file.
+  void expect_named(const EditedModel& edited, const std::string& name,
+                    const std::string& sentence) {
+    for (const TensorType type : {TensorType::kF32, TensorType::kQ8_0, TensorType::kQ4_0}) {
+      EditedModel stored = edited;
+      const Values values = values_of(edited, name);
+      if (edited_is_matrix(edited, name)) stored.put(name, values, type);
+      const WeightsComparison comparison = compare_weights(ref_, stored.gguf(), {});
+      EXPECT_EQ(comparison.verdict, WeightsVerdict::kMismatch);
+      EXPECT_EQ(comparison.count(TensorStatus::kWrong), 1);
+      EXPECT_EQ(of(comparison, name).status, TensorStatus::kWrong);
+      EXPECT_THAT(of(comparison, name).reason, HasSubstr(sentence)) << tensor_type_info(type).name;
+    }
+  }
+
+  static Values values_of(const EditedModel& edited, const std::string& name) {
+    EditedModel copy = edited;
+    const GgufTensor& tensor = copy.at(name);
+    Values all(static_cast<size_t>(tensor.rows() * tensor.columns()));
+    dequantize_row(tensor.type, tensor.data.data(), std::ssize(all), all.data());
+    return all;
+  }
+  static bool edited_is_matrix(const EditedModel& edited, const std::string& name) {
+    EditedModel copy = edited;
+    return copy.at(name).dims.size() > 1;
+  }
+
+  const std::string path_ = golden("llama3", "f32");
+  const Gguf ref_{path_};
+  EditedModel got_{path_};
+};
+
+// What would break: a right file of any type that is called wrong, or one of which nothing is said.
+TEST_F(CompareWeights, ARightFileOfAnyTypeIsInParity) {
+  EXPECT_EQ(compare_weights(ref_, ref_, {}).verdict, WeightsVerdict::kMatch);
+  for (const TensorType type :
+       {TensorType::kF16, TensorType::kBF16, TensorType::kQ8_0, TensorType::kQ4_0,
+        TensorType::kQ4_1, TensorType::kQ5_0, TensorType::kQ5_1, TensorType::kQ6_K,
+        TensorType::kQ5_K, TensorType::kQ4_K, TensorType::kQ3_K, TensorType::kQ2_K}) {
+    got_.store_as(type);
+    const Gguf got = got_.gguf();
+    for (const bool is_turned : {false, true}) {
+      const WeightsComparison comparison =
+          is_turned ? compare_weights(got, ref_, {}) : compare_weights(ref_, got, {});
+      EXPECT_EQ(comparison.verdict, WeightsVerdict::kMatch) << tensor_type_info(type).name;
+      EXPECT_GT(comparison.count(TensorStatus::kRounded), 1);
+      for (const TensorResult& tensor : comparison.tensors) {
+        EXPECT_NEAR(tensor.ratio(), 1.0, 0.2) << tensor.name;
+      }
+    }
+  }
+}
+
+TEST_F(CompareWeights, AMistakeOfAWholeTensorIsNamed) {
+  EditedModel sign = got_;
+  sign.edit(kUp, [](Values& w) {
+    for (float& x : w) x = -x;
+  });
+  expect_named(sign, kUp, "every sign");
+  EditedModel scale = got_;
+  scale.edit(kUp, [](Values& w) {
+    for (float& x : w) x *= 1.25F;
+  });
+  expect_named(scale, kUp, "times 1.25");
+  EditedModel norm = got_;
+  norm.edit(kNorm, [](Values& w) {
+    for (float& x : w) x -= 1.0F;
+  });
+  expect_named(norm, kNorm, "minus 1");
+  EditedModel zeros = got_;
+  zeros.edit(kUp, [](Values& w) { std::ranges::fill(w, 0.0F); });
+  expect_named(zeros, kUp, "all zeros");
+}
+
+TEST_F(CompareWeights, AMistakeOfOrderIsNamed) {
+  const int64_t columns = ref_.find_tensor(kUp)->columns();
+  EditedModel rows = got_;
+  rows.edit(kUp, [&](Values& w) { std::rotate(w.begin(), w.begin() + columns, w.end()); });
+  expect_named(rows, kUp, "one too early");
+  EditedModel other = got_;
+  other.edit(kUp, [&](Values& w) { w = got_.values("blk.0.ffn_up.weight"); });
+  expect_named(other, kUp, "as blk.0.ffn_up.weight");
+  EditedModel halves = got_;
+  halves.edit(kUp, [](Values& w) {
+    for (size_t i = 0; i < w.size(); i += 32) {
+      std::swap_ranges(w.begin() + i, w.begin() + i + 16, w.begin() + i + 16);
+    }
+  });
+  expect_named(halves, kUp, "each 16 elements exchanged");
+  ASSERT_EQ(ref_.find_tensor(kSquare)->rows(), ref_.find_tensor(kSquare)->columns());
+  EditedModel turned = got_;
+  turned.edit(kSquare, [&](Values& w) {
+    const auto n = static_cast<size_t>(ref_.find_tensor(kSquare)->rows());
+    const Values right = w;
+    for (size_t i = 0; i < w.size(); ++i) w[i] = right[i % n * n + i / n];
+  });
+  expect_named(turned, kSquare, "is transposed");
+}
+
+TEST_F(CompareWeights, RotaryRowsInTheOtherOrderAreNamed) {
+  const auto head_dim = static_cast<size_t>(ref_.get_int("llama.attention.key_length", 0) > 0
+                                                ? ref_.get_int("llama.attention.key_length")
+                                                : ref_.get_int("llama.embedding_length") /
+                                                      ref_.get_int("llama.attention.head_count"));
+  EditedModel halves = got_;
+  halves.edit(kQuery, [&](Values& w) {
+    const auto columns = static_cast<size_t>(ref_.find_tensor(kQuery)->columns());
+    const Values right = w;
+    for (size_t row = 0; row < w.size() / columns; ++row) {
+      const size_t i = row % head_dim;
+      const size_t from = row - i + (i % (head_dim / 2)) * 2 + i / (head_dim / 2);
+      std::copy_n(right.begin() + from * columns, columns, w.begin() + row * columns);
+    }
+  });
+  expect_named(halves, kQuery, "order of rotary halves");
+}
+
+// What would break: one block among thousands that is lost in the error of the whole tensor.
+TEST_F(CompareWeights, ADamagedBlockIsFound) {
+  for (const TensorType type : {TensorType::kF32, TensorType::kF16, TensorType::kQ8_0,
+                                TensorType::kQ5_1, TensorType::kQ4_0}) {
+    EditedModel damaged = got_;
+    Values values = got_.values(kUp);
+    const auto columns = static_cast<size_t>(ref_.find_tensor(kUp)->columns());
+    std::fill_n(values.begin() + 3 * columns + 32, 32, 0.0F);
+    damaged.put(kUp, values, type);
+    const WeightsComparison comparison = compare_weights(ref_, damaged.gguf(), {});
+    EXPECT_EQ(comparison.verdict, WeightsVerdict::kMismatch) << tensor_type_info(type).name;
+    EXPECT_EQ(of(comparison, kUp).status, TensorStatus::kWrong);
+    if (type != TensorType::kQ5_1 && type != TensorType::kQ4_0) continue;
+    EXPECT_EQ(of(comparison, kUp).row, 3);
+    EXPECT_EQ(of(comparison, kUp).column, 32);
+  }
+}
+
+// What would break: `!(error <= limit)` written as `error > limit`.
+TEST_F(CompareWeights, NotANumberIsWrong) {
+  for (const float value : {std::numeric_limits<float>::quiet_NaN(), INFINITY}) {
+    EditedModel edited = got_;
+    edited.edit(kUp, [&](Values& w) { w[5] = value; });
+    const Gguf got = edited.gguf();
+    for (const WeightsComparison& comparison :
+         {compare_weights(ref_, got, {}), compare_weights(got, ref_, {}),
+          compare_weights(got, got, {}), compare_weights(ref_, got, {.max_rel_l2 = 10.0})}) {
+      EXPECT_EQ(comparison.verdict, WeightsVerdict::kMismatch);
+      EXPECT_THAT(of(comparison, kUp).reason, HasSubstr("NaN or an infinity"));
+    }
+  }
+}
+
+TEST_F(CompareWeights, WhatOneFileLacksIsAFailure) {
+  EditedModel less = got_;
+  less.remove(kUp);
+  WeightsComparison comparison = compare_weights(ref_, less.gguf(), {});
+  EXPECT_EQ(comparison.verdict, WeightsVerdict::kMismatch);
+  EXPECT_EQ(of(comparison, kUp).status, TensorStatus::kMissing);
+  comparison = compare_weights(less.gguf(), ref_, {});
+  EXPECT_EQ(comparison.verdict, WeightsVerdict::kMismatch);
+  EXPECT_EQ(of(comparison, kUp).status, TensorStatus::kExtra);
+}
+
+TEST_F(CompareWeights, AnotherShapeIsWrong) {
+  EditedModel edited = got_;
+  std::ranges::reverse(edited.at(kUp).dims);
+  const WeightsComparison comparison = compare_weights(ref_, edited.gguf(), {});
+  EXPECT_EQ(of(comparison, kUp).status, TensorStatus::kWrong);
+  EXPECT_THAT(of(comparison, kUp).reason, HasSubstr("has the shape"));
+}
+
+// A file without an output matrix uses the embedding as one.
+TEST_F(CompareWeights, ATiedOutputIsTheEmbedding) {
+  EditedModel tied = got_;
+  tied.remove("output.weight");
+  const Gguf without = tied.gguf();
+  tied.at("token_embd.weight");
+  EditedModel stated = tied;
+  stated.tensors.push_back(stated.at("token_embd.weight"));
+  stated.tensors.back().name = "output.weight";
+  EXPECT_EQ(compare_weights(without, stated.gguf(), {}).verdict, WeightsVerdict::kMatch);
+  EXPECT_EQ(compare_weights(stated.gguf(), without, {}).verdict, WeightsVerdict::kMatch);
+}
+
+// What would break: two roundings of one model, of which neither says what the other should be,
+// passed or failed by chance.
+TEST_F(CompareWeights, TwoRoundingsOfOneTypeAreNotJudged) {
+  EditedModel one = got_;
+  one.store_as(TensorType::kQ4_0);
+  EditedModel two = one;
+  Values moved = got_.values(kUp);
+  for (float& x : moved) x *= 1.03F;
+  two.put(kUp, moved, TensorType::kQ4_0);
+  const Gguf ref = one.gguf();
+  WeightsComparison comparison = compare_weights(ref, two.gguf(), {});
+  EXPECT_EQ(comparison.verdict, WeightsVerdict::kIncomplete);
+  EXPECT_EQ(of(comparison, kUp).status, TensorStatus::kUnjudged);
+  comparison = compare_weights(ref, two.gguf(), {.max_rel_l2 = 0.5});
+  EXPECT_EQ(comparison.verdict, WeightsVerdict::kMatch);
+  comparison = compare_weights(ref, two.gguf(), {.max_rel_l2 = 0.01});
+  EXPECT_EQ(comparison.verdict, WeightsVerdict::kMismatch);
+}
+
+TEST_F(CompareWeights, SomeTensorsCanBeAskedFor) {
+  EditedModel edited = got_;
+  edited.edit(kUp, [](Values& w) { w[0] += 1.0F; });
+  const Gguf got = edited.gguf();
+  EXPECT_EQ(compare_weights(ref_, got, {.tensors = {"*attn*"}}).verdict, WeightsVerdict::kMatch);
+  EXPECT_EQ(compare_weights(ref_, got, {.tensors = {"blk.1.*"}}).verdict,
+            WeightsVerdict::kMismatch);
+  EXPECT_THROW(compare_weights(ref_, got, {.tensors = {"blk.77.*"}}), Error);
+}
+
+TEST_F(CompareWeights, TheReportNamesWhatIsWrong) {
+  EditedModel edited = got_;
+  edited.edit(kUp, [](Values& w) {
+    for (float& x : w) x = -x;
+  });
+  const WeightsComparison comparison = compare_weights(ref_, edited.gguf(), {});
+  std::string table;
+  find_report(weights_reports(), "table")->write(comparison, {}, [&](std::string_view text) {
+    table += text;
+  });
+  EXPECT_THAT(table, testing::StartsWith("DIVERGED  "));
+  EXPECT_THAT(table, HasSubstr("wrong    blk.1.ffn_up.weight  F32 -> F32, rel_l2 2"));
+  std::string json;
+  find_report(weights_reports(), "json")->write(comparison, {}, [&](std::string_view text) {
+    json += text;
+  });
+  EXPECT_THAT(json, testing::StartsWith(R"({"verdict":"mismatch","pass":false,)"));
+  EXPECT_THAT(json, HasSubstr(R"("tensor":"blk.1.ffn_up.weight","status":"wrong",)"));
+}
+
+}  // namespace
+}  // namespace assay

@@ -25,12 +25,16 @@ class LayerPlan {
   // Where the result of an op of the layer stands. kOutput, as input and output of the layer: 0.
   size_t buffer(Checkpoint out) const { return place_[static_cast<size_t>(out)]; }
 
+  // Whether later positions read what becomes of the result: keys and values are computed from it.
+  bool is_read_later(Checkpoint out) const { return read_later_[static_cast<size_t>(out)]; }
+
  private:
   void place(const OpSpec& op, int64_t width, std::span<const OpSpec> later);
 
   std::vector<std::span<const OpSpec>> steps_;
   std::vector<int64_t> buffers_;
   std::array<size_t, kCheckpoints> place_ = {};
+  std::array<bool, kCheckpoints> read_later_ = {};
 };
 
 }  // namespace assay

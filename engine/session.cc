@@ -124,10 +124,13 @@ void Session::eval_batch(std::span<const int32_t> tokens, bool last) {
   }
   if (decoder_ != nullptr) decoder_->forget_next();
   embed(tokens);
+  const TokenRange all = {0, n_tokens};
+  const TokenRange asked_for = {last ? n_tokens - 1 : n_tokens, last ? 1 : 0};
   for (int layer = 0; layer < config_.n_layers; ++layer) {
     replace_input(layer, n_tokens);
+    const bool ends = layer + 1 == config_.n_layers && !is_all_asked_for();
     for (const std::span<const OpSpec> step : plan_of_[static_cast<size_t>(layer)]->steps()) {
-      run_step(step, layer, n_tokens);
+      run_step(step, layer, all, ends ? asked_for : all);
     }
   }
   replace_input(static_cast<int>(config_.n_layers), n_tokens);
@@ -172,7 +175,7 @@ void Session::embed(std::span<const int32_t> tokens) {
   const auto n_tokens = static_cast<int64_t>(tokens.size());
   const int64_t width = config_.embedding_length;
   const bool learned = config_.architecture->position == PositionKind::kLearned;
-  const OpSite whole = site(Checkpoint::kEmbedding, 0, 0, n_tokens);
+  const OpSite whole = site(Checkpoint::kEmbedding, 0, {0, n_tokens});
   OpSite part = whole;
   part.finishes = false;
   float* x = residual_stream();
@@ -203,78 +206,108 @@ void Session::embed(std::span<const int32_t> tokens) {
   observe(whole, width, x);
 }
 
-void Session::run_step(std::span<const OpSpec> ops, int layer, int64_t n_tokens) {
-  if (ops.front().kind == OpKind::kLinear) {
-    run_products(ops, layer, n_tokens);
-  } else {
-    run_op(ops.front(), layer, n_tokens);
-  }
-  for (const OpSpec& op : ops) {
-    observe(site(op.out, layer, 0, n_tokens), config_.width(op.width), value(op.out, layer));
+bool Session::is_all_asked_for() const {
+  if (!memory_.on_host() || layer_input_ != nullptr || expert_source_ != nullptr) return true;
+  if (probe_ == nullptr) return false;
+  const int layer = static_cast<int>(config_.n_layers) - 1;
+  return probe_->wants(Checkpoint::kFinalNorm, 0) || probe_->wants(Checkpoint::kLogits, 0) ||
+         std::ranges::any_of(config_.layer(layer).ops,
+                             [&](const OpSpec& op) { return probe_->wants(op.out, layer); });
+}
+
+void Session::run_step(std::span<const OpSpec> ops, int layer, const TokenRange& all,
+                       const TokenRange& asked_for) {
+  const LayerPlan& plan = *plan_of_[static_cast<size_t>(layer)];
+  const auto tokens_of = [&](const OpSpec& op) {
+    return plan.is_read_later(op.out) ? all : asked_for;
+  };
+  if (ops.front().kind == OpKind::kAttention) store_kv(ops.front(), layer, all.count);
+  while (!ops.empty()) {
+    const TokenRange tokens = tokens_of(ops.front());
+    const auto end = std::ranges::find_if(
+        ops, [&](const OpSpec& op) { return tokens_of(op).count != tokens.count; });
+    const auto together = ops.first(static_cast<size_t>(end - ops.begin()));
+    ops = ops.subspan(together.size());
+    if (tokens.count == 0) continue;
+    if (together.front().kind == OpKind::kLinear) {
+      run_products(together, layer, tokens);
+    } else {
+      run_op(together.front(), layer, tokens);
+    }
+    for (const OpSpec& op : together) {
+      observe(site(op.out, layer, tokens), config_.width(op.width),
+              value(op.out, layer, tokens.first));
+    }
   }
 }
 
-void Session::run_products(std::span<const OpSpec> ops, int layer, int64_t n_tokens) {
+void Session::run_products(std::span<const OpSpec> ops, int layer, const TokenRange& tokens) {
   const Layer& weights = weights_.layers[static_cast<size_t>(layer)];
   products_.clear();
   for (const OpSpec& op : ops) {
     const Linear& linear = weights.linear(op.out);
-    products_.push_back({linear.weight, linear.bias, value(op.in.front(), layer), n_tokens,
-                         value(op.out, layer), site(op.out, layer, 0, n_tokens)});
+    products_.push_back({linear.weight, linear.bias, value(op.in.front(), layer, tokens.first),
+                         tokens.count, value(op.out, layer, tokens.first),
+                         site(op.out, layer, tokens)});
   }
   kernels_.run(products_);
 }
 
-void Session::run_op(const OpSpec& op, int layer, int64_t n_tokens) {
-  const OpSite here = site(op.out, layer, 0, n_tokens);
-  const int64_t count = n_tokens * config_.width(op.width);
-  const float* x = value(op.in[0], layer);
-  float* out = value(op.out, layer);
+void Session::store_kv(const OpSpec& attention, int layer, int64_t n_tokens) {
+  const TokenRange all = {0, n_tokens};
+  kernels_.run(StoreKvCall{value(attention.in[1], layer), kv_.type(),
+                           n_tokens * config_.width(Width::kKv), kv_.k_slot(layer, n_positions_),
+                           site(Checkpoint::kK, layer, all)});
+  kernels_.run(StoreKvCall{value(attention.in[2], layer), kv_.type(),
+                           n_tokens * config_.width(Width::kValues),
+                           kv_.v_slot(layer, n_positions_), site(Checkpoint::kV, layer, all)});
+}
+
+void Session::run_op(const OpSpec& op, int layer, const TokenRange& tokens) {
+  const OpSite here = site(op.out, layer, tokens);
+  const int64_t count = tokens.count * config_.width(op.width);
+  const float* x = value(op.in[0], layer, tokens.first);
+  const float* second = op.n_inputs > 1 ? value(op.in[1], layer, tokens.first) : nullptr;
+  float* out = value(op.out, layer, tokens.first);
   switch (op.kind) {
     case OpKind::kNorm:
-      run_norm(op, layer, n_tokens);
+      run_norm(op, layer, tokens);
       break;
     case OpKind::kRope:
-      kernels_.run(RopeCall{x, angles(layer), config_.architecture->rope_pairing, n_tokens,
+      kernels_.run(RopeCall{x, angles(layer) + tokens.first * config_.rotary_dim,
+                            config_.architecture->rope_pairing, tokens.count,
                             config_.width(op.width) / config_.head_dim, config_.head_dim,
                             config_.rotary_dim, out, here, config_.first_turned()});
       break;
     case OpKind::kHeads:
-      kernels_.run(HeadsCall{x, op.n_inputs > 1 ? value(op.in[1], layer) : nullptr,
-                             config_.head_parts(op), n_tokens, config_.n_heads, out, here});
+      kernels_.run(
+          HeadsCall{x, second, config_.head_parts(op), tokens.count, config_.n_heads, out, here});
       break;
-    case OpKind::kAttention: {
-      kernels_.run(
-          StoreKvCall{value(op.in[1], layer), kv_.type(), n_tokens * config_.width(Width::kKv),
-                      kv_.k_slot(layer, n_positions_), site(Checkpoint::kK, layer, 0, n_tokens)});
-      kernels_.run(
-          StoreKvCall{value(op.in[2], layer), kv_.type(), n_tokens * config_.width(Width::kValues),
-                      kv_.v_slot(layer, n_positions_), site(Checkpoint::kV, layer, 0, n_tokens)});
-      kernels_.run(AttentionCall{x, kv_.layer(layer), config_.attention_shape(layer), n_positions_,
-                                 n_tokens, out, here,
+    case OpKind::kAttention:
+      kernels_.run(AttentionCall{x, kv_.layer(layer), config_.attention_shape(layer),
+                                 n_positions_ + tokens.first, tokens.count, out, here,
                                  weights_.layers[static_cast<size_t>(layer)].extra.sinks});
       break;
-    }
     case OpKind::kActivation: {
-      const bool gated = op.n_inputs > 1;
-      kernels_.run(ActivateCall{config_.activation, gated ? value(op.in[1], layer) : x,
-                                gated ? x : nullptr, count, out, here});
+      const bool gated = second != nullptr;
+      kernels_.run(ActivateCall{config_.activation, gated ? second : x, gated ? x : nullptr, count,
+                                out, here});
       break;
     }
     case OpKind::kAdd:
-      kernels_.run(AddCall{x, value(op.in[1], layer), count, out, here,
+      kernels_.run(AddCall{x, second, count, out, here,
                            op.out == Checkpoint::kFfnOut ? 1.0F : config_.residual_factor()});
       break;
     case OpKind::kSelect:
     case OpKind::kWeigh:
-      route(op, layer, n_tokens);
+      route(op, layer, tokens);
       break;
     case OpKind::kExpertLinear:
-      run_experts(op, layer, n_tokens);
+      run_experts(op, layer, tokens);
       break;
     case OpKind::kMix:
-      kernels_.run(MixCall{x, value(op.in[1], layer), n_tokens, config_.routing.n_used,
-                           config_.width(op.width), out, here});
+      kernels_.run(MixCall{x, second, tokens.count, config_.routing.n_used, config_.width(op.width),
+                           out, here});
       break;
     case OpKind::kEmbedding:  // outside of the layers
     case OpKind::kLinear:
@@ -282,30 +315,31 @@ void Session::run_op(const OpSpec& op, int layer, int64_t n_tokens) {
   }
 }
 
-void Session::run_norm(const OpSpec& op, int layer, int64_t n_tokens) {
+void Session::run_norm(const OpSpec& op, int layer, const TokenRange& tokens) {
   const Norm& norm = weights_.layers[static_cast<size_t>(layer)].norm(op.out);
   const int64_t width = config_.width(op.norm_width);
-  const int64_t rows = n_tokens * config_.width(op.width) / width;
+  const int64_t rows = tokens.count * config_.width(op.width) / width;
   const int64_t read = config_.width(input_width(config_.layer(layer).ops, op));
-  kernels_.run(NormCall{config_.architecture->norm, value(op.in[0], layer), norm.weight, norm.bias,
-                        config_.eps_of(op), rows, width, value(op.out, layer),
-                        site(op.out, layer, 0, n_tokens), config_.width(op.weight_width()) / width,
-                        n_tokens * read / rows});
+  kernels_.run(NormCall{config_.architecture->norm, value(op.in[0], layer, tokens.first),
+                        norm.weight, norm.bias, config_.eps_of(op), rows, width,
+                        value(op.out, layer, tokens.first), site(op.out, layer, tokens),
+                        config_.width(op.weight_width()) / width, tokens.count * read / rows});
 }
 
 // Which experts each token uses, or how much of each. On the host, which has to know them.
-void Session::route(const OpSpec& op, int layer, int64_t n_tokens) {
+void Session::route(const OpSpec& op, int layer, const TokenRange& tokens) {
+  const int64_t n_tokens = tokens.count;
   const Routing& routing = config_.routing;
   const auto count = static_cast<size_t>(n_tokens * routing.n_used);
-  const OpSite here = site(op.out, layer, 0, n_tokens);
-  const float* scores =
-      on_host(value(Checkpoint::kRouter, layer), static_cast<size_t>(n_tokens * routing.n_experts));
+  const OpSite here = site(op.out, layer, tokens);
+  const float* scores = on_host(value(Checkpoint::kRouter, layer, tokens.first),
+                                static_cast<size_t>(n_tokens * routing.n_experts));
   std::vector<float> values(count);
   if (op.kind == OpKind::kSelect) {
     expert_ids_.resize(count);
     const float* bias = weights_.layers[static_cast<size_t>(layer)].extra.choice_bias;
     if (expert_source_ != nullptr) {
-      expert_source_->choose(layer, n_positions_, n_tokens, expert_ids_.data());
+      expert_source_->choose(layer, n_positions_ + tokens.first, n_tokens, expert_ids_.data());
     } else {
       kernels_.run(SelectCall{scores, bias, routing, n_tokens, expert_ids_.data(), here});
     }
@@ -313,12 +347,13 @@ void Session::route(const OpSpec& op, int layer, int64_t n_tokens) {
   } else {
     kernels_.run(WeighCall{scores, expert_ids_.data(), routing, n_tokens, values.data(), here});
   }
-  memory_.upload(values.data(), count * sizeof(float), value(op.out, layer));
+  memory_.upload(values.data(), count * sizeof(float), value(op.out, layer, tokens.first));
 }
 
 // The inputs are brought into the order of the experts, each expert computes its own, and the
 // results go back to their tokens.
-void Session::run_experts(const OpSpec& op, int layer, int64_t n_tokens) {
+void Session::run_experts(const OpSpec& op, int layer, const TokenRange& tokens) {
+  const int64_t n_tokens = tokens.count;
   const Linear& experts = weights_.layers[static_cast<size_t>(layer)].linear(op.out);
   const int64_t n_used = config_.routing.n_used;
   const int64_t slots = n_tokens * n_used;
@@ -341,11 +376,11 @@ void Session::run_experts(const OpSpec& op, int layer, int64_t n_tokens) {
   };
   float* inputs = room(expert_inputs_, slots * columns);
   float* results = room(expert_results_, slots * rows);
-  const OpSite whole = site(op.out, layer, 0, n_tokens);
+  const OpSite whole = site(op.out, layer, tokens);
   OpSite part = whole;
   part.finishes = false;
-  gather(rows_of(input_per_slot ? slots : n_tokens, columns, value(op.in[0], layer)), from, inputs,
-         part);
+  gather(rows_of(input_per_slot ? slots : n_tokens, columns, value(op.in[0], layer, tokens.first)),
+         from, inputs, part);
   for (int64_t first = 0; first < slots;) {
     const int64_t expert = expert_ids_[static_cast<size_t>(order[static_cast<size_t>(first)])];
     int64_t end = first + 1;
@@ -359,7 +394,7 @@ void Session::run_experts(const OpSpec& op, int layer, int64_t n_tokens) {
                             inputs + first * columns, end - first, results + first * rows, part});
     first = end;
   }
-  gather(rows_of(slots, rows, results), back, value(op.out, layer), whole);
+  gather(rows_of(slots, rows, results), back, value(op.out, layer, tokens.first), whole);
 }
 
 void Session::gather(const WeightMatrix& table, const std::vector<int32_t>& rows, float* out,
@@ -393,8 +428,8 @@ void Session::run_output(int64_t n_tokens, bool last) {
   kernels_.run(NormCall{config_.architecture->norm, residual_stream() + first * width, norm.weight,
                         norm.bias, config_.norm_eps, n_tokens - first, width,
                         normed_.data() + first * width,
-                        site(Checkpoint::kFinalNorm, 0, first, n_tokens - first)});
-  if (all_norms) observe(site(Checkpoint::kFinalNorm, 0, 0, n_tokens), width, normed_.data());
+                        site(Checkpoint::kFinalNorm, 0, {first, n_tokens - first})});
+  if (all_norms) observe(site(Checkpoint::kFinalNorm, 0, {0, n_tokens}), width, normed_.data());
   if (all_logits) {
     run_all_logits(n_tokens);
   } else if (last) {
@@ -404,7 +439,7 @@ void Session::run_output(int64_t n_tokens, bool last) {
 }
 
 void Session::run_logits(int64_t first, int64_t n_tokens) {
-  const OpSite whole = site(Checkpoint::kLogits, 0, first, n_tokens);
+  const OpSite whole = site(Checkpoint::kLogits, 0, {first, n_tokens});
   const float factor = config_.logit_factor();
   const float cap = config_.logit_soft_cap;
   OpSite product = whole;
@@ -431,7 +466,7 @@ void Session::run_all_logits(int64_t n_tokens) {
   for (int64_t done = 0; done < n_tokens; done += kLogitsTokens) {
     const int64_t count = std::min(kLogitsTokens, n_tokens - done);
     run_logits(done, count);
-    observe(site(Checkpoint::kLogits, 0, done, count), config_.n_vocab, logits_.data());
+    observe(site(Checkpoint::kLogits, 0, {done, count}), config_.n_vocab, logits_.data());
     if (done + count < n_tokens) continue;
     const float* logits = on_host(logits_.data(), static_cast<size_t>(count) * n_vocab);
     last_logits_ = {logits + static_cast<size_t>(count - 1) * n_vocab, n_vocab};

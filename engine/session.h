@@ -92,16 +92,29 @@ class Session {
   void restore(const std::string& path);
 
  private:
+  // Of a batch.
+  struct TokenRange {
+    int64_t first;
+    int64_t count;
+  };
+
   void eval_batch(std::span<const int32_t> tokens, bool last);
   void decode(int32_t token, bool last);
   void embed(std::span<const int32_t> tokens);
   void replace_input(int layer, int64_t n_tokens);
   void make_plans();
-  void run_step(std::span<const OpSpec> ops, int layer, int64_t n_tokens);
-  void run_products(std::span<const OpSpec> ops, int layer, int64_t n_tokens);
-  void run_op(const OpSpec& op, int layer, int64_t n_tokens);
-  void route(const OpSpec& op, int layer, int64_t n_tokens);
-  void run_experts(const OpSpec& op, int layer, int64_t n_tokens);
+  // Whether all positions of the last layer are asked for, and not only those that later positions
+  // or the logits read. So it is on devices, where the bits of Math::kLibrary depend on how many
+  // tokens a product has.
+  bool is_all_asked_for() const;
+  // For the tokens `asked_for`, and for all where later positions read what becomes of the result.
+  void run_step(std::span<const OpSpec> ops, int layer, const TokenRange& all,
+                const TokenRange& asked_for);
+  void run_products(std::span<const OpSpec> ops, int layer, const TokenRange& tokens);
+  void store_kv(const OpSpec& attention, int layer, int64_t n_tokens);
+  void run_op(const OpSpec& op, int layer, const TokenRange& tokens);
+  void route(const OpSpec& op, int layer, const TokenRange& tokens);
+  void run_experts(const OpSpec& op, int layer, const TokenRange& tokens);
   // out[i, :] = row rows[i] of the table.
   void gather(const WeightMatrix& table, const std::vector<int32_t>& rows, float* out,
               const OpSite& site);
@@ -111,7 +124,7 @@ class Session {
   void run_logits(int64_t first, int64_t n_tokens);
   void run_all_logits(int64_t n_tokens);
 
-  void run_norm(const OpSpec& op, int layer, int64_t n_tokens);
+  void run_norm(const OpSpec& op, int layer, const TokenRange& tokens);
   struct Vectors {
     void* data;
     size_t bytes;
@@ -120,13 +133,15 @@ class Session {
   const float* angles(int layer) const {
     return (config_.layer(layer).local_rope ? local_cos_sin_ : cos_sin_).data();
   }
-  // Where a result stands while its layer is computed.
-  float* value(Checkpoint checkpoint, int layer) {
-    return values_[plan_of_[static_cast<size_t>(layer)]->buffer(checkpoint)].data();
+  // Where a result of the batch's tokens from `first` on stands while its layer is computed.
+  float* value(Checkpoint checkpoint, int layer, int64_t first = 0) {
+    const LayerPlan& plan = *plan_of_[static_cast<size_t>(layer)];
+    const size_t buffer = plan.buffer(checkpoint);
+    return values_[buffer].data() + first * plan.buffers()[buffer];
   }
   float* residual_stream() { return values_.front().data(); }
-  OpSite site(Checkpoint checkpoint, int layer, int64_t first, int64_t n_tokens) const {
-    return {checkpoint, layer, n_positions_ + first, n_tokens};
+  OpSite site(Checkpoint checkpoint, int layer, const TokenRange& tokens) const {
+    return {checkpoint, layer, n_positions_ + tokens.first, tokens.count};
   }
   // `values` on the host, where they are or in host_values_.
   const float* on_host(const float* values, size_t count);

@@ -76,6 +76,24 @@ TEST(LayerPlan, ProductsOfOneInputAreOneStep) {
   EXPECT_NE(plan.buffer(Checkpoint::kAttnNorm), 0U) << "x is yet to be added";
 }
 
+// Breaks if a prompt left out keys or values in the last layer, or computed there what nothing
+// reads.
+TEST(LayerPlan, KnowsWhatLaterPositionsRead) {
+  using C = Checkpoint;
+  const auto read_later = [](const char* name) {
+    const ModelConfig config = config_of(name);
+    const LayerPlan plan(config.architecture->layer, config);
+    std::vector<C> found;
+    for (const OpSpec& op : config.architecture->layer) {
+      if (plan.is_read_later(op.out)) found.push_back(op.out);
+    }
+    return found;
+  };
+  EXPECT_THAT(read_later("llama"), ElementsAre(C::kAttnNorm, C::kK, C::kV, C::kKRope));
+  EXPECT_THAT(read_later("gpt2"), ElementsAre(C::kAttnNorm, C::kK, C::kV));
+  EXPECT_THAT(read_later("qwen3"), ElementsAre(C::kAttnNorm, C::kK, C::kV, C::kKNorm, C::kKRope));
+}
+
 TEST(FuseLayer, CoversEveryOpInOrder) {
   for (const char* name : kFused) {
     const std::span<const OpSpec> layer = find_architecture(name)->layer;

@@ -5,7 +5,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/thread_pool.h"
@@ -196,6 +203,59 @@ TEST_F(TinySession, CheckpointsHaveTheContractsNamesAndOrder) {
                            "layer_0_attn_out:8", "layer_0_attn_residual:8", "layer_0_ffn_norm:8",
                            "layer_0_ffn_gate:12", "layer_0_ffn_up:12", "layer_0_ffn_act:12",
                            "layer_0_ffn_out:8", "layer_0_output:8", "final_norm:8", "logits:5"));
+}
+
+// Counts the tokens of the products and attentions that it is asked for.
+class CountingKernels : public Kernels {
+ public:
+  explicit CountingKernels(Kernels& kernels) : kernels_(kernels) {}
+  std::string_view name() const override { return kernels_.name(); }
+  void run(std::span<const MatmulCall> calls) override {
+    for (const MatmulCall& call : calls) tokens[call.site.checkpoint] += call.n_tokens;
+    kernels_.run(calls);
+  }
+  void run(const AttentionCall& call) override {
+    tokens[call.site.checkpoint] += call.n_tokens;
+    kernels_.run(call);
+  }
+  void run(const GetRowsCall& call) override { kernels_.run(call); }
+  void run(const NormCall& call) override { kernels_.run(call); }
+  void run(const RopeCall& call) override { kernels_.run(call); }
+  void run(const HeadsCall& call) override { kernels_.run(call); }
+  void run(const StoreKvCall& call) override { kernels_.run(call); }
+  void run(const ActivateCall& call) override { kernels_.run(call); }
+  void run(const AddCall& call) override { kernels_.run(call); }
+  void run(const MixCall& call) override { kernels_.run(call); }
+
+  std::map<Checkpoint, int64_t> tokens;
+
+ private:
+  Kernels& kernels_;
+};
+
+// Breaks if the last layer computed what neither later positions nor the logits read, or left out
+// what they do read: a probe that wants it, too.
+TEST_F(TinySession, TheLastLayerComputesWhatIsRead) {
+  const std::vector<int32_t> prompt{1, 2, 3, 4, 0, 1, 2};
+  CountingKernels kernels(*kernels_);
+  const auto counted = [&](std::set<testing_support::RecordKey> wanted) {
+    kernels.tokens.clear();
+    Recorder probe(std::move(wanted));
+    Session session(model_, kernels, {.batch = 4});
+    session.eval(prompt, &probe);
+    return kernels.tokens;
+  };
+  const std::map<Checkpoint, int64_t> needed = {
+      {Checkpoint::kQ, 1},     {Checkpoint::kK, 7},       {Checkpoint::kV, 7},
+      {Checkpoint::kAttn, 1},  {Checkpoint::kAttnOut, 1}, {Checkpoint::kFfnGate, 1},
+      {Checkpoint::kFfnUp, 1}, {Checkpoint::kFfnOut, 1},  {Checkpoint::kLogits, 1}};
+  EXPECT_EQ(counted({{"embedding", 0}}), needed);
+  for (const char* wanted : {"layer_0_ffn_act", "layer_0_output", "final_norm", "logits"}) {
+    std::map<Checkpoint, int64_t> all = needed;
+    for (auto& [checkpoint, tokens] : all) tokens = 7;
+    if (wanted != std::string("logits")) all[Checkpoint::kLogits] = 1;
+    EXPECT_EQ(counted({{wanted, 0}}), all) << wanted;
+  }
 }
 
 }  // namespace

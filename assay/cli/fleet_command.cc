@@ -17,6 +17,7 @@
 #include "assay/cli/commands.h"
 #include "assay/cli/output.h"
 #include "assay/cli/report_flags.h"
+#include "assay/cli/selection_flags.h"
 #include "assay/cli/text_file.h"
 #include "assay/convert/python.h"
 #include "assay/fleet/fleet_page.h"
@@ -38,6 +39,7 @@ struct FleetArguments {
   std::string reference;
   std::string policy;
   std::string floor;
+  std::vector<std::string> maps;
   std::string results;
   std::string ray;
   std::string input;
@@ -72,6 +74,16 @@ std::string options_with(const std::string& command,
   });
 }
 
+// Of each map what workers on other machines need: its name, and the text that is in a file.
+void append_maps(const std::vector<std::string>& maps, JsonObject& object) {
+  object.array("maps", maps, [](JsonObject& element, const std::string& map) {
+    NameMap::load(map);
+    const std::string file = NameMap::file_of(map);
+    element.member("map", file.empty() ? map : map.substr(file.size()));
+    element.member("text", file.empty() ? "" : read_text_file(file));
+  });
+}
+
 int compare_dataset(const FleetArguments& arguments) {
   const std::string policy = arguments.policy.empty() ? "" : read_text_file(arguments.policy);
   return run_script(options_with("compare", [&](JsonObject& object) {
@@ -79,6 +91,7 @@ int compare_dataset(const FleetArguments& arguments) {
     object.member("reference", arguments.reference);
     object.member("policy", policy);
     object.member("floor", arguments.floor);
+    append_maps(arguments.maps, object);
     object.member("results", arguments.results);
     object.member("ray", arguments.ray);
     object.member("threads", arguments.n_threads);
@@ -101,10 +114,19 @@ int judge_list(const FleetArguments& arguments) {
   CompareOptions options;
   options.n_threads = arguments.n_threads;
   options.whole_required = requires_whole_records(arguments.policy);
+  for (const std::string& map : arguments.maps)
+    load_into({&options.ref_map, &options.got_map})(map);
   const PolicyFor policy_for = [&](const std::string& ref, const std::string& got) {
     return policy_for_logs(arguments.policy, arguments.floor, ref, got);
   };
   judge_pairs(pairs, options, policy_for, [](std::string_view row) { print_text(row); });
+  return kInParity;
+}
+
+int check_log(const FleetArguments& arguments) {
+  print_text(
+      json_of([&](JsonObject& object) { object.member("sound", is_sound(arguments.input)); }) +
+      "\n");
   return kInParity;
 }
 
@@ -117,11 +139,13 @@ int write_fleet_report(const FleetArguments& arguments) {
   return kInParity;
 }
 
-void add_policy(CLI::App& command, FleetArguments& arguments) {
+void add_policy_and_maps(CLI::App& command, FleetArguments& arguments) {
   auto* policy = command.add_option("--policy", arguments.policy,
                                     "File with the tolerances, or a golden's manifest");
   command.add_option("--floor", arguments.floor, "With a manifest: another of its floors")
       ->needs(policy);
+  command.add_option("--map", arguments.maps, "Names of another engine, as in assay compare")
+      ->allow_extra_args(false);
 }
 
 }  // namespace
@@ -161,7 +185,7 @@ void add_fleet(CLI::App& app, int& exit_code) {
       ->required();
   compare->add_option("--reference", arguments->reference,
                       "Part of the reference's engine, backend and math (default: math float64)");
-  add_policy(*compare, *arguments);
+  add_policy_and_maps(*compare, *arguments);
   compare->add_option("--results", arguments->results,
                       "Folder of the results (default: results in the dataset)");
   add_threads_flag(*compare, arguments->n_threads);
@@ -186,8 +210,12 @@ void add_fleet(CLI::App& app, int& exit_code) {
   judge
       ->add_option("PAIRS", arguments->input, "File: the reference's path, a tab, the other's path")
       ->required();
-  add_policy(*judge, *arguments);
+  add_policy_and_maps(*judge, *arguments);
   add_threads_flag(*judge, arguments->n_threads);
+
+  CLI::App* check =
+      action("check", "Say whether what a log tells of each tensor agrees, as JSON", check_log);
+  check->add_option("LOG", arguments->input, "The log")->required();
 
   CLI::App* page =
       action("page", "Make the page of what fleet report --json wrote", write_fleet_report);

@@ -69,26 +69,35 @@ void check_part(const std::string& part, const std::string& named, const std::st
               "give q, k, v, or a part such as 1/2");
 }
 
+// The name of a map, and its parameters: what follows the last colon, if it has a '='.
+std::pair<std::string, std::string> split_parameters(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || text.find('=', colon) == std::string::npos) return {text, ""};
+  return {text.substr(0, colon), text.substr(colon + 1)};
+}
+
+std::vector<ReadyMap>::const_iterator find_ready(const std::string& name) {
+  const auto& maps = ready_maps();
+  return std::find_if(maps.begin(), maps.end(),
+                      [&](const ReadyMap& map) { return map.name == name; });
+}
+
 }  // namespace
 
+std::string NameMap::file_of(const std::string& text) {
+  const std::string name = split_parameters(text).first;
+  return find_ready(name) == ready_maps().end() ? name : "";
+}
+
 NameMap NameMap::load(const std::string& text) {
-  // What follows the last colon is parameters, if it has a '='.
-  std::string name = text;
-  std::string parameters;
-  if (const size_t colon = text.rfind(':');
-      colon != std::string::npos && text.find('=', colon) != std::string::npos) {
-    name = text.substr(0, colon);
-    parameters = text.substr(colon + 1);
-  }
-  const auto& maps = ready_maps();
-  const auto found =
-      std::find_if(maps.begin(), maps.end(), [&](const ReadyMap& map) { return map.name == name; });
+  auto [name, parameters] = split_parameters(text);
+  const auto found = find_ready(name);
   std::error_code unknown;
-  if (found == maps.end() && !std::filesystem::exists(name, unknown)) {
+  if (found == ready_maps().end() && !std::filesystem::exists(name, unknown)) {
     throw Error(fmt::format("'{}' is neither a ready map nor a file", printable(name, 60)), "--map",
                 fmt::format("give {}, or the path of a file", fmt::join(ready_names(), ", ")));
   }
-  NameMap map = found != maps.end()
+  NameMap map = found != ready_maps().end()
                     ? parse(parse_json_text(std::string(found->json), name, kMapHint), name)
                     : parse(read_json_file(name, kMaxMapBytes, kMapHint), name);
   while (!parameters.empty()) {

@@ -49,6 +49,8 @@ class NameMap {
   // `text` is the name of a ready map or the path of a file, then, if need be, a colon and
   // parameters: "transformers:arch=llama,head_dim=64". Throws Error.
   static NameMap load(const std::string& text);
+  // The file that load() reads of such a text; empty for a ready map.
+  static std::string file_of(const std::string& text);
   static std::vector<std::string> ready_names();
   // Of the ready maps, the first that knows one of `names`; empty if none does.
   static std::string suggest(const std::vector<std::string>& names);

@@ -1,6 +1,7 @@
 # The commands: assay fleet gives one JSON object with the command and its options.
 
 MOST_TOLD = 10
+MOST_WARNINGS = 5
 
 
 def tell(text):
@@ -14,6 +15,21 @@ def tell_all(problems):
         tell(f"{len(problems) - MOST_TOLD} further problems; the table has them all")
 
 
+def tell_warnings(rows):
+    """What the comparisons warned of, the most frequent first. Numbers apart, two texts are one warning."""
+    texts, runs = {}, {}
+    for row in rows:
+        for text in dict.fromkeys(row.get("warnings", [])):
+            kind = re.sub(r"[0-9]+", "#", text)
+            texts.setdefault(kind, text)
+            runs[kind] = runs.get(kind, 0) + 1
+    kinds = sorted(runs, key=lambda kind: (-runs[kind], kind))
+    for kind in kinds[:MOST_WARNINGS]:
+        tell(f"warning, of {runs[kind]} of {len(rows)} runs: {texts[kind]}")
+    if len(kinds) > MOST_WARNINGS:
+        tell(f"{len(kinds) - MOST_WARNINGS} further warnings; the table has them all")
+
+
 def add(options):
     place, night = options["dataset"], options["night"] or datetime.date.today().isoformat()
     if not is_date(night):
@@ -25,7 +41,10 @@ def add(options):
 
     def one(log):
         try:
-            return os.path.basename(new_run(log, place, options["commit"], night, options["program"]))
+            run, warnings = new_run(log, place, options["commit"], night, options["program"])
+            for warning in warnings:
+                tell(warning)
+            return os.path.basename(run)
         except (Problem, OSError, ValueError, KeyError, pa.ArrowException) as error:
             problems.append(one_line(error))
             return None
@@ -50,7 +69,7 @@ def results_folder(options, dataset):
 
 def compare(options):
     dataset = Dataset(options["dataset"])
-    job = {name: options[name] for name in ("dataset", "program", "policy", "floor")}
+    job = {name: options[name] for name in ("dataset", "program", "policy", "floor", "maps")}
     runs, broken = dataset.scan()
     tell_all(list(broken.values()))
     folder = results_folder(options, dataset)
@@ -77,6 +96,7 @@ def compare(options):
     write_table(table, found)
     problems = [row["problem"] for row in found if "problem" in row]
     tell_all(sorted(set(problems) - set(broken.values())))
+    tell_warnings(found)
     failed = sum(row.get("failed", 0) > 0 for row in found)
     passed = sum(row["pass"] for row in found)
     print(f"{len(found)} runs held to their references: {passed} in parity, {failed} diverged, "

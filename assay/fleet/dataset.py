@@ -136,6 +136,8 @@ def checked_run(run, folder):
                 refuse(f"'{name}' is not text")
     if not is_date(run["night"]):
         refuse("'night' is no date such as 2026-01-31")
+    if type(run.setdefault("sound", False)) is not bool:  # older datasets do not say
+        refuse("'sound' is not true or false")
     for name in ("bytes", "records", "values"):
         if type(run.get(name)) is not int or run[name] < 0:
             refuse(f"'{name}' is no count")
@@ -201,7 +203,7 @@ def plan(runs, reference):
 
 
 def new_run(log, place, commit, night, program):
-    """Adds a log, and returns its run's folder. The same log of the same commit and night is the same run."""
+    """Adds a log, and returns its run's folder and warnings. The same log of the same commit and night is the same run."""
     digest = hashlib.sha256(f"{commit}\n{night}\n".encode())
     try:
         with open(log, "rb") as file:
@@ -212,13 +214,16 @@ def new_run(log, place, commit, night, program):
     run = digest.hexdigest()[:16]
     target = os.path.join(place, f"run={run}")
     if os.path.exists(os.path.join(target, "run.json")):
-        return target
+        return target, []
     work = tempfile.mkdtemp(prefix=".new-", dir=place)
     try:
         arrays, parquet = os.path.join(work, "log.safetensors"), os.path.join(work, "log.parquet")
         converted = subprocess.run([program, "convert", log, arrays], capture_output=True, text=True)
         if converted.returncode:
             raise Problem(one_line(converted.stderr).removeprefix("assay: ") or f"{log}: cannot be read")
+        sound = subprocess.run([program, "fleet", "check", log], capture_output=True, text=True)
+        if sound.returncode:
+            raise Problem(one_line(sound.stderr).removeprefix("assay: ") or f"{log}: cannot be checked")
         to_parquet(arrays, parquet)
         os.remove(arrays)
         metadata = pq.read_metadata(parquet)
@@ -228,7 +233,8 @@ def new_run(log, place, commit, night, program):
                      if column.path_in_schema.startswith("values."))  # fmt: skip
         facts = {"assay_run": 1, "run": run, "commit": commit, "night": night,
                  "added": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-                 "bytes": os.path.getsize(parquet), "records": metadata.num_rows, "values": values, "header": header}  # fmt: skip
+                 "bytes": os.path.getsize(parquet), "records": metadata.num_rows, "values": values, "header": header,
+                 "sound": json.loads(sound.stdout)["sound"]}  # fmt: skip
         checked_run(json.loads(json.dumps(facts)), f"run={run}")
         if not facts["header"].get("model"):
             raise Problem(f"{log}: no header names its model; log with a first line "
@@ -241,4 +247,4 @@ def new_run(log, place, commit, night, program):
             os.rename(work, target)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    return target
+    return target, [line.removeprefix("assay: ") for line in converted.stderr.splitlines()]

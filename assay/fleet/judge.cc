@@ -8,7 +8,11 @@
 #include <tuple>
 
 #include "assay/compare/compare_logs.h"
+#include "assay/compare/garbage.h"
+#include "assay/compare/self_check.h"
 #include "assay/compare/several.h"
+#include "assay/log/log_reader.h"
+#include "assay/log/sketch.h"
 #include "assay/report/json_object.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
@@ -55,6 +59,20 @@ void append_differing(const Comparison& comparison, JsonObject& row) {
   row.array("differ", differing);
 }
 
+void replace_all(const std::string& from, std::string_view to, std::string& text) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
+    text.replace(at, from.size(), to);
+  }
+}
+
+void append_warnings(const LogPair& logs, std::vector<std::string> warnings, JsonObject& row) {
+  for (std::string& warning : warnings) {
+    replace_all(logs.got, "the run", warning);
+    replace_all(logs.ref, "the reference", warning);
+  }
+  row.array("warnings", warnings);
+}
+
 void append_comparison(const Comparison& comparison, JsonObject& row) {
   const RunPair pair = pair_of(comparison, 0, 1);
   row.member("verdict", verdict_name(comparison.verdict));
@@ -89,11 +107,31 @@ std::string row_of(const LogPair& pair, CompareOptions options, const PolicyFor&
   try {
     options.policy = policy_for(pair.ref, pair.got);
     const Comparison comparison = compare_logs(pair.ref, pair.got, options);
-    return row_with([&](JsonObject& row) { append_comparison(comparison, row); });
+    return row_with([&](JsonObject& row) {
+      append_comparison(comparison, row);
+      append_warnings(pair, comparison.warnings, row);
+    });
   } catch (const Error& error) {
     const std::string problem = error.what();
     return row_with([&](JsonObject& row) { row.member("problem", problem); });
   }
+}
+
+// Values whose sketch is another one by more than that: no tolerance of a golden is less.
+constexpr double kMostSketchError = 0x1p-24;
+
+bool sketch_is_of_values(const Record& record) {
+  if (!record.sketch || !record.has_all_values()) return true;
+  const Sketch computed = compute_sketch(record.values);
+  return sketch_distance(computed, *record.sketch) <= kMostSketchError * sketch_norm(computed);
+}
+
+bool is_sound(const Record& record) {
+  const std::vector<Garbage> garbage = find_garbage(record);
+  const bool none = std::all_of(garbage.begin(), garbage.end(), [](const Garbage& found) {
+    return found.reason == GarbageReason::kPadding;
+  });
+  return none && sketch_is_of_values(record) && contradiction_in(record, {}).empty();
 }
 
 }  // namespace
@@ -116,6 +154,14 @@ std::vector<LogPair> parse_log_pairs(std::string_view list, const std::string& n
   }
   if (pairs.empty()) throw Error("holds no pair of logs", name, "give REF, a tab, GOT a line");
   return pairs;
+}
+
+bool is_sound(const std::string& path) {
+  LogReader log(path);
+  while (const Record* record = log.next()) {
+    if (!is_sound(*record)) return false;
+  }
+  return true;
 }
 
 void judge_pairs(const std::vector<LogPair>& pairs, const CompareOptions& options,

@@ -26,12 +26,17 @@ std::vector<LogPair> parse_log_pairs(std::string_view list, const std::string& n
 // The tolerances for one pair of logs. Throws Error where there are none.
 using PolicyFor = std::function<Policy(const std::string& ref_path, const std::string& got_path)>;
 
+// Whether what each record of a log says of its tensor agrees, and no value is garbage. Then its
+// sketches stand for its values, and a comparison needs no values where the sketches agree. Throws
+// Error if the log cannot be read.
+bool is_sound(const std::string& path);
+
 // Compares each pair by compare_logs(), options.n_threads pairs at a time, and passes one line of
 // JSON a pair to `sink`, in the order of the pairs: {"ref","got"} as given, then either what
-// docs/fleets.md lists, or {"problem"}, why the pair could not be compared. "differ" has the
-// records that failed or are unproven, [checkpoint, token_idx of ref, token_idx of got], in the
-// order in which the network computes, kMostDiffering at most. A line depends on the two logs and
-// the options alone.
+// docs/fleets.md lists, or {"problem"}, why the pair could not be compared. "warnings" calls the
+// two logs "the reference" and "the run". "differ" has the records that failed or are unproven,
+// [checkpoint, token_idx of ref, token_idx of got], in the order in which the network computes,
+// kMostDiffering at most. A line depends on the two logs and the options alone.
 void judge_pairs(const std::vector<LogPair>& pairs, const CompareOptions& options,
                  const PolicyFor& policy_for, const TextSink& sink);
 

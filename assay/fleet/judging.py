@@ -28,18 +28,24 @@ def line_query(columns, values):
 class Spool:
     """Logs of a dataset as files that the program reads, ID.jsonl in a folder of this machine.
 
-    A log whose records all have sketch and summary is first written without its values where these are large.
+    A sound log whose records all have sketch and summary is first written without its values where these are large.
+    Then the sketches stand for them, where they are not to be held to the head of another log's values.
     """
 
     def __init__(self, dataset, runs, folder):
         self.dataset, self.runs, self.folder = dataset, runs, folder
         self.connection, self.name = dataset.duckdb()
         self.problems = {}
-        self.sketched = set()  # runs whose records all have sketch and summary
+        self.sketched = set()  # sound runs whose records all have sketch and summary
+        self.in_part = set()  # runs of which some record has a part of its values
 
     def has_heads(self, run):
         """Whether its values are no larger than its sketches would be."""
         return self.runs[run]["values"] <= SKETCH * self.runs[run]["records"]
+
+    def needs_no_values(self, pair):
+        whole = not any(run in self.in_part for run in pair)
+        return set(pair) <= self.sketched and (whole or all(map(self.has_heads, pair)))
 
     def write(self, runs, folder, values):
         """Writes these logs with or without values."""
@@ -66,8 +72,8 @@ class Spool:
         for run in runs:
             with open(os.path.join(folder, f"{run}.jsonl"), "w") as file:
                 file.write(self.runs[run]["header_line"] + "\n")
-        query = (f"SELECT filename, sketch IS NOT NULL AND summary IS NOT NULL AS sketched, {line_query(columns, values)} "
-                 "FROM read_parquet($files, filename = true)")  # fmt: skip
+        query = (f"SELECT filename, sketch IS NOT NULL AND summary IS NOT NULL AS sketched, {line_query(columns, values)}, "
+                 'len("values") BETWEEN 1 AND n - 1 AS in_part FROM read_parquet($files, filename = true)')  # fmt: skip
         place = {file: run for file, run in zip(files, runs)}
         bare = set()
         for batch in self.connection.sql(query, params={"files": files}).to_arrow_reader(1 << 14):
@@ -79,8 +85,10 @@ class Spool:
                     out.write(text_of(batch.column(2).slice(begin, end - begin)))
                 if pc.min(batch.column(1).slice(begin, end - begin)).as_py() is not True:
                     bare.add(run)
+                if pc.max(batch.column(3).slice(begin, end - begin)).as_py() is not False:
+                    self.in_part.add(run)
                 begin = end
-        self.sketched.update(run for run in runs if run not in bare)
+        self.sketched.update(run for run in runs if run not in bare and self.runs[run]["sound"])
 
     def add_values(self, run, records, folder):
         """Copies the log to another folder, with the values of the first of these records. Returns of how many."""
@@ -143,16 +151,22 @@ def text_of(lines):
     return memoryview(data)[at[0].as_py():at[len(lines)].as_py()] if len(lines) else b""
 
 
-def run_program(program, pairs, folder, policy, floor):
+def run_program(job, pairs, folder):
     """The rows of these pairs of logs in `folder`. A pair that ends the program gets a problem of its own."""
     listing = os.path.join(folder, "pairs")
     with open(listing, "w") as file:
         file.writelines(f"{ref}.jsonl\t{got}.jsonl\n" for ref, got in pairs)
-    command = [program, "fleet", "judge", "pairs", "--threads", "1"]
-    if policy:
+    command = [job["program"], "fleet", "judge", "pairs", "--threads", "1"]
+    if job["policy"]:
         with open(os.path.join(folder, "policy.json"), "w") as file:
-            file.write(policy)
-        command += ["--policy", "policy.json"] + (["--floor", floor] if floor else [])
+            file.write(job["policy"])
+        command += ["--policy", "policy.json"] + (["--floor", job["floor"]] if job["floor"] else [])
+    for number, one in enumerate(job["maps"]):
+        name = f"map-{number}.json" if one["text"] else ""
+        if name:
+            with open(os.path.join(folder, name), "w") as file:
+                file.write(one["text"])
+        command += ["--map", name + one["map"]]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("ASSAY_", "ORCH_"))}
     answer = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     if answer.returncode == 0:
@@ -161,11 +175,11 @@ def run_program(program, pairs, folder, policy, floor):
         ended = one_line(answer.stderr)[:MOST_PROBLEM] or f"exit code {answer.returncode}"
         return [{"problem": f"the comparer ended: {ended}"}]
     half = len(pairs) // 2
-    return [row for part in (pairs[:half], pairs[half:]) for row in run_program(program, part, folder, policy, floor)]
+    return [row for part in (pairs[:half], pairs[half:]) for row in run_program(job, part, folder)]
 
 
 def judge_pairs(job, pairs, runs):
-    """The row of each pair, in their order. `job`: dataset, program, policy (text), floor; `runs`: run.json of each.
+    """The row of each pair, in their order. `job`: dataset, program, policy (text), floor, maps; `runs`: run.json of each.
 
     What a row says depends on its two runs alone, not on the pairs that are judged with it.
     """
@@ -175,14 +189,15 @@ def judge_pairs(job, pairs, runs):
         os.mkdir(values)
         spool = Spool(Dataset(job["dataset"]), runs, sketches)
         spool.write(dict.fromkeys(run for pair in pairs for run in pair), sketches, False)
-        by_sketches = [pair for pair in pairs if set(pair) <= spool.sketched]
-        by_values = [pair for pair in pairs if not set(pair) <= spool.sketched]
+        # A map may take parts of tensors.
+        by_sketches = [] if job["maps"] else [pair for pair in pairs if spool.needs_no_values(pair)]
+        by_values = [pair for pair in pairs if pair not in by_sketches]
         spool.write(dict.fromkeys(run for pair in by_values for run in pair), values, True)
         rows = {pair: {"problem": spool.problems[run]} for pair in pairs for run in reversed(pair) if run in spool.problems}
         for place, group in ((sketches, by_sketches), (values, by_values)):
             group = [pair for pair in group if pair not in rows]
             if group:
-                judged = run_program(job["program"], group, place, job["policy"], job["floor"])
+                judged = run_program(job, group, place)
                 rows.update((pair, {**row, "by_values": 0}) for pair, row in zip(group, judged))
         for pair in by_sketches:
             if rows[pair].get("differ") and not all(map(spool.has_heads, pair)):
@@ -199,7 +214,7 @@ def judge_by_values(job, spool, pair, row):
         except (duckdb.Error, OSError, pa.ArrowException) as error:
             text = spool.dataset.without_place(str(error).split("\n")[0])
             return {"problem": f"{' or '.join(f'run={run}' for run in pair)}: {text}"[:MOST_PROBLEM]}
-        row = run_program(job["program"], [pair], folder, job["policy"], job["floor"])[0]
+        row = run_program(job, [pair], folder)[0]
         return {**row, "by_values": max(counts)}
 
 

@@ -8,7 +8,7 @@ COLUMN_TYPES = {
     "checkpoint": "VARCHAR", "layer": "BIGINT", "op": "VARCHAR", "token_idx": "BIGINT", "metric": "VARCHAR",
     "value": "DOUBLE", "tolerance": "DOUBLE", "median_rel_l2": "DOUBLE", "worst_rel_l2": "DOUBLE",
     "worst_of_tolerance": "DOUBLE", "last_rel_l2": "DOUBLE", "growth_per_layer": "DOUBLE", "by_values": "BIGINT",
-    "problem": "VARCHAR",
+    "warnings": "VARCHAR[]", "problem": "VARCHAR",
 }  # fmt: skip
 ORDER = "night, added, engine, model, type, prompt, run, reference"
 
@@ -20,7 +20,7 @@ class Results:
         digest = hashlib.sha256()
         with open(job["program"], "rb") as file:
             digest.update(hashlib.sha256(file.read()).digest())
-        digest.update(json.dumps([job["policy"], job["floor"], MOST_VALUES]).encode())
+        digest.update(json.dumps([job["policy"], job["floor"], job["maps"], MOST_VALUES]).encode())
         self.folder = os.path.join(folder, "judge=" + digest.hexdigest()[:16])
         os.makedirs(self.folder, exist_ok=True)
 

@@ -91,6 +91,62 @@ class Fleet(FleetCase):
         self.assertEqual([row[:6] for row in rows], [("r", "match", 0, 0, None, None), ("w", "wrong", 2, 2, "layer_1_output", 2)])
         self.assertAlmostEqual(rows[1][6], 0.25, places=7)  # of the values: sketches alone estimate it
 
+    def test_values_under_copied_sketches_are_judged(self):
+        """As assay compare does: a sketch that another log's values belong to proves nothing."""
+        faults = {"all_nan": lambda values: ["NaN"] * len(values), "all_big": lambda values: [1e6] * len(values),
+                  "one_nan": lambda values: [*values[:3], "NaN", *values[4:]], "one_big": lambda values: [*values[:3], 1e6, *values[4:]],
+                  "one_off": lambda values: [*values[:3], 10.0, *values[4:]], "head": lambda values: [0.9 * values[0], *values[1:4]],
+                  "right": lambda values: values, "right_head": lambda values: values[:4]}  # fmt: skip
+        oracle = self.folder / "oracle.jsonl"
+        subprocess.run([self.program, "run", TINY, "--tokens", "1,5,9,12", "-n", "1", "--log", oracle, "--checkpoints", "layers",
+                        "--values", "all", "--sketch"], check=True, capture_output=True)  # fmt: skip
+        header, *records = map(json.loads, oracle.read_text().splitlines())
+        expected = {}
+        for name, fault in faults.items():
+            log = self.folder / f"{name}.jsonl"
+            changed = [{**record, "n": len(record["values"]), "values": fault(record["values"])} if record["token_idx"] == 2
+                       else record for record in records]  # fmt: skip
+            log.write_text("".join(json.dumps(line) + "\n" for line in ({**header, "engine": name}, *changed)))
+            answer = subprocess.run([self.program, "compare", oracle, log, "--format", "json"], capture_output=True, text=True)
+            report = json.loads(answer.stdout)
+            expected[name] = (report["verdict"], report["summary"]["failed"])
+        oracle.write_text("".join(json.dumps(line) + "\n" for line in ({**header, "engine": "oracle"}, *records)))
+        logs = [self.folder / f"{name}.jsonl" for name in ("oracle", *faults)]
+        self.assertEqual(self.fleet("add", "copied", *logs).returncode, 0)
+        table, answer = self.compare("copied", "--reference", "oracle")
+        found = {engine.split()[0]: tuple(row) for engine, *row in query(table, "SELECT engine, verdict, failed FROM results")}
+        self.assertEqual(found, expected)
+        self.assertIn("2 in parity, 6 diverged", answer.stdout)
+
+        # A dataset that does not say whether its runs are sound is not believed to be.
+        for path in (self.folder / "copied").glob("run=*/run.json"):
+            path.write_text(path.read_text().replace('"sound": true', '"old": true').replace('"sound": false', '"old": true'))
+        older, _ = self.compare("copied", "--reference", "oracle")
+        self.assertEqual({engine.split()[0]: tuple(row) for engine, *row in query(older, "SELECT engine, verdict, failed FROM results")},
+                         expected)  # fmt: skip
+
+    def test_warnings_are_counted_and_names_mapped(self):
+        logs = []
+        for number, engine in enumerate(("oracle", "x", "y")):
+            logs.append(self.folder / f"{engine}.jsonl")
+            header = {"assay": 1, "model": {"name": "m", "type": "F32"}, "tokens": [1], "engine": engine}
+            lines = [json.dumps({"checkpoint": name, "token_idx": 0, "dtype": "f32", "shape": [1, 3], "values": [1.5, -2, number // 2]})
+                     for name in ("attn_norm-0", "l_out-0")]  # fmt: skip
+            logs[-1].write_text("\n".join([json.dumps(header), *lines, '{"checkpoint": "torn']))
+        answer = self.fleet("add", "nights", *logs)
+        self.assertEqual(answer.returncode, 0)
+        self.assertEqual(sum("oracle.jsonl:4" in line for line in answer.stderr.splitlines()), 1, answer.stderr)
+        _, answer = self.compare("nights", "--reference", "oracle")
+        self.assertIn("warning, of 2 of 2 runs: the names in both logs look like those of llama.cpp: give --map llama.cpp", answer.stderr)
+        own = self.folder / "map.json"
+        own.write_text('{"rules": [{"name": "attn_norm-{N}", "to": "layer_{N}_attn_norm"}, {"name": "l_out-{N}", "to": "layer_{N}_output"}]}')
+        for given in ("llama.cpp", own):
+            table, answer = self.compare("nights", "--reference", "oracle", "--map", given)
+            self.assertEqual(answer.stderr, "")
+            self.assertEqual(query(table, "SELECT engine, verdict, checkpoint FROM results ORDER BY engine"),
+                             [("x", "match", None), ("y", "wrong", "layer_0_attn_norm")])  # fmt: skip
+        self.expect_error(self.fleet("compare", "nights", "--map", "nowhere"), "neither a ready map nor a file")
+
     def test_whole_values_without_sketches_are_compared_too(self):
         logs = []
         for engine, factor in (("oracle", 1.0), ("same", 1.0), ("off", 1.6)):

@@ -9,6 +9,7 @@
 
 #include <cmath>
 
+#include "assay/log/sketch.h"
 #include "base/json_file.h"
 #include "tests/compare/log_files.h"
 
@@ -84,6 +85,55 @@ TEST_F(JudgeTest, ARowSaysWhereAPairDiverges) {
   EXPECT_STREQ(differ[1][0].GetString(), "layer_1_output");
   EXPECT_EQ(differ[1][1].GetInt(), 1);
   EXPECT_EQ(differ[1][2].GetInt(), 1);
+}
+
+TEST_F(JudgeTest, ARowHasTheWarnings) {
+  const auto named = [&](const std::string& name, const std::string& digit) {
+    return put(name, "{\"assay\":1,\"model\":{\"name\":\"m\",\"sha256\":\"" +
+                         std::string(64, digit[0]) + "\"}}\n" + line("logits", 0, {1, 2}) +
+                         "{\"checkpoint\":\"logi");
+  };
+  const auto rows = parsed(rows_of({{named("a.jsonl", "a"), named("b.jsonl", "b")}}));
+  std::vector<std::string> warnings;
+  for (const auto& warning : rows[0]["warnings"].GetArray())
+    warnings.push_back(warning.GetString());
+  EXPECT_THAT(warnings, testing::Contains(HasSubstr("different model files")));
+  EXPECT_THAT(warnings, testing::Contains(testing::StartsWith("the reference:3")));
+  EXPECT_THAT(warnings, testing::Contains(testing::StartsWith("the run:3")));
+}
+
+// A comparison of sketches alone passes whatever the values are: it must be shown once that the
+// sketches are theirs.
+TEST_F(JudgeTest, ALogIsSoundWhoseRecordsAgreeWithThemselves) {
+  const std::vector<float> right = {1, -2, 3, 4, 5, 6, 7, 8};
+  const auto sound = [&](std::vector<float> values, int64_t n = 8, const char* name = "logits") {
+    Record record;
+    record.values = right;
+    std::string more = ",\"n\":" + std::to_string(n) + ",\"sketch\":[";
+    for (const double sum : compute_sketch(right)) {
+      if (more.back() != '[') more += ',';
+      append_json_number(more, sum);
+    }
+    return is_sound(
+        put("log.jsonl", line("embedding", 0, {1, 2}) + line(name, 0, values, more + "]")));
+  };
+  const auto with = [&](size_t index, float value) {
+    std::vector<float> values = right;
+    values[index] = value;
+    return values;
+  };
+  EXPECT_TRUE(sound(right));
+  EXPECT_FALSE(sound(std::vector<float>(8, 1e6F)));
+  EXPECT_FALSE(sound(std::vector<float>(8, std::nanf(""))));
+  EXPECT_FALSE(sound(with(3, std::nanf(""))));
+  EXPECT_FALSE(sound(with(3, INFINITY)));
+  EXPECT_FALSE(sound(with(3, 1e6F)));
+  EXPECT_FALSE(sound(with(3, 4.0001F)));  // 7e-6 of the norm, which a policy may hold it to
+  EXPECT_FALSE(sound({1, -2, std::nanf("")}));
+  EXPECT_FALSE(sound({1, -2, 1e6F}));
+  EXPECT_TRUE(sound({1, -2, 3}));
+  EXPECT_THAT(error_of([&] { is_sound(put("broken.jsonl", "{]\n{}\n")); }),
+              HasSubstr("broken.jsonl:1"));
 }
 
 TEST_F(JudgeTest, NotANumberIsTheWorstError) {

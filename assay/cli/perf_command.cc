@@ -55,6 +55,11 @@ int run(const PerfArguments& arguments) {
   const SpeedAndAccuracy judged = judge(arguments);
   show_report(perf_reports(), judged, arguments.report);
   if (judged.fails()) return kDiverged;
+  if (const size_t skipped = judged.speed.skipped.size(); skipped > 0) {
+    throw Error(fmt::format("skips {} that the base measured, such as {}",
+                            count_of(skipped, "benchmark"), judged.speed.skipped.front()),
+                arguments.head, "mend it, or leave it out of both with --benchmark_filter");
+  }
   if (judged.speed.too_few_pairs()) {
     throw Error(too_few_pairs_text(judged.speed), arguments.head);
   }
@@ -82,6 +87,8 @@ void add_perf(CLI::App& app, int& exit_code) {
       .add<double>("--alpha", arguments->options.alpha,
                    "Chance of any false SLOW or FAST among all benchmarks", {}, check_alpha)
       ->capture_default_str();
+  flags.add("--any-machine", arguments->options.any_machine,
+            "Compare times also where host_name, processor, num_cpus or mhz_per_cpu differ");
   flags
       .add("--accuracy", arguments->accuracy,
            "Two folders of comparisons with the goldens, before and after (see "

@@ -38,7 +38,7 @@ bool is_true(const Value& object, const char* key) {
   return member != object.MemberEnd() && member->value.IsBool() && member->value.GetBool();
 }
 
-// Members that are text or whole numbers.
+// Members that are text or numbers.
 std::map<std::string, std::string> read_context(const Value& document) {
   std::map<std::string, std::string> context;
   const auto found = document.FindMember("context");
@@ -46,7 +46,11 @@ std::map<std::string, std::string> read_context(const Value& document) {
   for (const auto& member : found->value.GetObject()) {
     const std::string name = json_text_of(member.name);
     if (member.value.IsString()) context[name] = json_text_of(member.value);
-    if (member.value.IsInt64()) context[name] = std::to_string(member.value.GetInt64());
+    if (member.value.IsInt64()) {
+      context[name] = std::to_string(member.value.GetInt64());
+    } else if (member.value.IsNumber()) {
+      context[name] = fmt::format("{}", member.value.GetDouble());
+    }
   }
   return context;
 }
@@ -72,7 +76,7 @@ BenchFile read_bench_file(const std::string& path) {
       !document["benchmarks"].IsArray()) {
     throw Error("'benchmarks' is missing or not an array", path, kBenchHint);
   }
-  BenchFile bench{path, {}, read_context(document)};
+  BenchFile bench{path, {}, read_context(document), {}};
   for (const Value& entry : document["benchmarks"].GetArray()) {
     if (!entry.IsObject())
       throw Error("an item of 'benchmarks' is not an object", path, kBenchHint);
@@ -81,7 +85,10 @@ BenchFile read_bench_file(const std::string& path) {
     if (name.empty()) name = text_member(entry, "name");
     if (name.empty()) throw Error("a benchmark has no name", path, kBenchHint);
     const std::string where = fmt::format("{}: benchmark '{}'", path, printable(name));
-    if (is_true(entry, "skipped")) continue;
+    if (is_true(entry, "skipped")) {
+      bench.skipped[name] = text_member(entry, "skip_message");
+      continue;
+    }
     if (is_true(entry, "error_occurred")) {
       const std::string message = text_member(entry, "error_message");
       throw Error("failed" + (message.empty() ? " and does not say why" : ": " + message), where,
@@ -94,6 +101,7 @@ BenchFile read_bench_file(const std::string& path) {
                   "20 to 50 are enough");
     }
   }
+  for (const auto& [name, times] : bench.times) bench.skipped.erase(name);
   if (bench.times.empty()) throw Error("no repetition of any benchmark", path, kBenchHint);
   return bench;
 }

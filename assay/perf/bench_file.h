@@ -13,6 +13,7 @@ struct BenchFile {
   std::string path;
   std::map<std::string, std::vector<double>> times;  // by the benchmark's name
   std::map<std::string, std::string> context = {};   // its description of the machine, as text
+  std::map<std::string, std::string> skipped = {};   // why, by the names of those without a time
 };
 
 // More repetitions of one benchmark than these are refused: the interval takes memory in their
@@ -20,8 +21,7 @@ struct BenchFile {
 inline constexpr size_t kMaxRepetitions = 2000;
 
 // Throws Error naming the file and the benchmark if it is no such file, holds no repetition or too
-// many, or holds a time that is not a number above 0, or a benchmark that failed. Those that were
-// skipped are left out.
+// many, or holds a time that is not a number above 0, or a benchmark that failed.
 BenchFile read_bench_file(const std::string& path);
 
 }  // namespace assay

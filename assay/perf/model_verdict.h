@@ -38,7 +38,7 @@ struct SpeedAndAccuracy {
 
   int64_t refused() const;
   bool fails() const { return speed.verdict == PerfVerdict::kSlow || refused() > 0; }
-  bool pass() const { return !fails() && !speed.too_few_pairs(); }
+  bool pass() const { return !fails() && speed.complete(); }
   // "REFUSED" where a model is, else that of the speed.
   std::string_view name() const;
 };

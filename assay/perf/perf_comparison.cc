@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <span>
 
 #include "assay/perf/median.h"
@@ -52,28 +53,42 @@ PerfResult judge(const std::string& name, std::span<const double> base,
   return result;
 }
 
-// Times of two machines tell nothing of two programs. What only one file says is not held against
-// it.
-void check_machine(const BenchFile& base, const BenchFile& head) {
-  for (const char* key : {"processor", "num_cpus", "assay_threads"}) {
-    const auto in_base = base.context.find(key);
-    const auto in_head = head.context.find(key);
-    if (in_base == base.context.end() || in_head == head.context.end()) continue;
-    if (in_base->second == in_head->second) continue;
+constexpr double kMhzReading = 0.1;  // by which one processor's may differ
+
+// Whether both files state it and not alike. What only one file says is not held against it.
+bool differs(const BenchFile& base, const BenchFile& head, const std::string& key) {
+  const auto in_base = base.context.find(key);
+  const auto in_head = head.context.find(key);
+  if (in_base == base.context.end() || in_head == head.context.end()) return false;
+  if (key != "mhz_per_cpu") return in_base->second != in_head->second;
+  const double a = std::strtod(in_base->second.c_str(), nullptr);
+  const double b = std::strtod(in_head->second.c_str(), nullptr);
+  return !(std::abs(a - b) <= kMhzReading * std::max(a, b));
+}
+
+// Times of two machines tell nothing of two programs.
+void check_machine(const BenchFile& base, const BenchFile& head, const PerfOptions& options) {
+  const auto reject = [&](const char* key, const char* hint) {
+    if (!differs(base, head, key)) return;
     throw Error(fmt::format("{} is {} here and {} in {}: times of unlike runs cannot be compared",
-                            key, in_head->second, in_base->second, base.path),
-                head.path, "run both by turns on one machine: scripts/perf.sh");
+                            key, printable(head.context.at(key), 60),
+                            printable(base.context.at(key), 60), base.path),
+                head.path, hint);
+  };
+  reject("assay_threads", "run both with the same --threads");
+  if (options.any_machine) return;
+  for (const char* key : {"processor", "num_cpus", "mhz_per_cpu", "host_name"}) {
+    reject(key,
+           "run both by turns on one machine: scripts/perf.sh; or accept it with --any-machine");
   }
 }
 
 void note_differences(const BenchFile& base, const BenchFile& head, PerfComparison& comparison) {
-  for (const char* key : {"assay_kernels", "library_build_type", "host_name"}) {
-    const auto in_base = base.context.find(key);
-    const auto in_head = head.context.find(key);
-    if (in_base == base.context.end() || in_head == head.context.end()) continue;
-    if (in_base->second == in_head->second) continue;
-    comparison.notes.push_back(
-        fmt::format("{} is {} in the base, {} in the head", key, in_base->second, in_head->second));
+  for (const char* key : {"assay_kernels", "library_build_type", "processor", "num_cpus",
+                          "mhz_per_cpu", "host_name"}) {
+    if (!differs(base, head, key)) continue;
+    comparison.notes.push_back(fmt::format("{} is {} in the base, {} in the head", key,
+                                           base.context.at(key), head.context.at(key)));
   }
   for (const auto& [name, times] : base.times) {
     const auto other = head.times.find(name);
@@ -108,7 +123,13 @@ PerfComparison compare_benches(const BenchFile& base, const BenchFile& head,
   comparison.options = options;
   std::vector<std::string> common;
   for (const auto& [name, times] : base.times) {
-    (head.times.contains(name) ? common : comparison.only_base).push_back(name);
+    const auto skipped = head.skipped.find(name);
+    if (skipped != head.skipped.end()) {
+      comparison.skipped.push_back(
+          skipped->second.empty() ? name : fmt::format("{} ({})", name, skipped->second));
+    } else {
+      (head.times.contains(name) ? common : comparison.only_base).push_back(name);
+    }
   }
   for (const auto& [name, times] : head.times) {
     if (!base.times.contains(name)) comparison.only_head.push_back(name);
@@ -117,7 +138,7 @@ PerfComparison compare_benches(const BenchFile& base, const BenchFile& head,
     throw Error(fmt::format("no benchmark in common with {}", base.path), head.path,
                 "run both with the same --benchmark_filter");
   }
-  check_machine(base, head);
+  check_machine(base, head, options);
   note_differences(base, head, comparison);
   const double alpha = options.alpha / static_cast<double>(common.size());
   comparison.pairs_needed = fewest_pairs(alpha);

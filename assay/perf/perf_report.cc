@@ -194,6 +194,7 @@ void PerfJson::write(const SpeedAndAccuracy& judged, const ReportContext&,
     top.member("too_few_pairs", speed.too_few_pairs());
     top.array("benchmarks", speed.results, append_result);
     top.array("models", judged.models, append_model);
+    top.array("skipped", speed.skipped);
     top.array("only_base", speed.only_base);
     top.array("only_head", speed.only_head);
     top.array("notes", speed.notes);

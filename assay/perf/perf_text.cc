@@ -60,6 +60,9 @@ std::vector<std::string> remarks(const PerfComparison& comparison) {
         comparison.pairs_needed));
   }
   lines.insert(lines.end(), comparison.notes.begin(), comparison.notes.end());
+  for (const std::string& name : comparison.skipped) {
+    lines.push_back("skipped in the head: " + name);
+  }
   for (const std::string& name : comparison.only_base) lines.push_back("only in the base: " + name);
   for (const std::string& name : comparison.only_head) lines.push_back("only in the head: " + name);
   return lines;

@@ -57,6 +57,43 @@ TEST_F(PerfCommand, TooFewPairsForWhatSeemsSlowerAreNotComparable) {
   EXPECT_EQ(run({"perf", base, bench("faster.json", 0.9, 5)}).exit_code, 0);
 }
 
+TEST_F(PerfCommand, WhatTheHeadSkipsIsNotComparable) {
+  const std::string base = bench("base.json", 1.0);
+  std::string text = contents(bench("head.json", 1.0));
+  for (size_t at = 0; (at = text.find("matvec", at)) != std::string::npos; ++at) {
+    if (text.compare(at - 9, 8, "\"name\": ") == 0) continue;
+    const size_t time = text.find("\"real_time\"", at);
+    if (time != std::string::npos) {
+      text.replace(time, text.find('}', time) - time, R"("skipped": true, "skip_message": "no")");
+    }
+  }
+  const Outcome outcome = run({"perf", base, put("head.json", text)});
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
+  EXPECT_THAT(outcome.err,
+              testing::HasSubstr("head.json: skips 1 benchmark that the base measured, "
+                                 "such as matvec|<b> (no)"));
+  EXPECT_THAT(outcome.out, testing::HasSubstr("skipped in the head: matvec|<b> (no)"));
+}
+
+TEST_F(PerfCommand, HostsAreNotComparedUnlessAccepted) {
+  const std::string text = contents(bench("base.json", 1.0));
+  const auto of_host = [&](const std::string& name) {
+    std::string changed = text;
+    return put(name + ".json",
+               changed.replace(text.find("{}"), 2, "{\"host_name\": \"" + name + "\"}"));
+  };
+  const std::string left = of_host("left");
+  const std::string right = of_host("right");
+  EXPECT_EQ(run({"perf", left, left}).exit_code, 0);
+  expect_error({"perf", left, right},
+               right + ": host_name is right here and left in " + left +
+                   ": times of unlike runs cannot be compared; run both by turns on one machine: "
+                   "scripts/perf.sh; or accept it with --any-machine");
+  const Outcome accepted = run({"perf", left, right, "--any-machine"});
+  EXPECT_EQ(accepted.exit_code, 0) << accepted.err;
+  EXPECT_THAT(accepted.out, testing::HasSubstr("host_name is left in the base, right in the head"));
+}
+
 TEST_F(PerfCommand, ReportsInJsonAndMarkdown) {
   const std::string base = bench("base.json", 1.0);
   const std::string head = bench("slow.json", 1.1);

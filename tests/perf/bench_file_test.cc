@@ -73,14 +73,17 @@ TEST_F(BenchFileTest, RefusesMoreRepetitionsThanMemoryHolds) {
   expect_error(text + "]}", "benchmark 'add': has more than 2000 repetitions");
 }
 
-TEST_F(BenchFileTest, LeavesOutWhatWasSkippedAndKeepsTheContext) {
-  const BenchFile bench = parse(R"({"context": {"num_cpus": 2, "processor": "EPYC",
+TEST_F(BenchFileTest, KeepsWhatWasSkippedAndTheContext) {
+  const BenchFile bench =
+      parse(R"({"context": {"num_cpus": 2, "processor": "EPYC", "mhz_per_cpu": 2400.5,
     "load_avg": [1.5], "caches": []}, "benchmarks": [
     {"name": "gpu", "skipped": true, "skip_message": "no GPU"},
     {"name": "add", "real_time": 1, "time_unit": "ns"}]})");
   EXPECT_EQ(bench.times.size(), 1U);
   EXPECT_EQ(bench.context,
-            (std::map<std::string, std::string>{{"num_cpus", "2"}, {"processor", "EPYC"}}));
+            (std::map<std::string, std::string>{
+                {"mhz_per_cpu", "2400.5"}, {"num_cpus", "2"}, {"processor", "EPYC"}}));
+  EXPECT_EQ(bench.skipped, (std::map<std::string, std::string>{{"gpu", "no GPU"}}));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "assay/perf/perf_comparison.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -171,13 +172,47 @@ TEST(PerfComparison, TimesOfTwoMachinesAreNotCompared) {
   machine.head.context = {{"num_cpus", "4"}, {"assay_kernels", "avx2"}};
   EXPECT_THAT(compare_benches(machine.base, machine.head, {}).notes,
               testing::ElementsAre("assay_kernels is avx512 in the base, avx2 in the head"));
-  machine.head.context["processor"] = "Xeon";
-  try {
-    compare_benches(machine.base, machine.head, {});
-    ADD_FAILURE() << "compared";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("processor is Xeon here and EPYC in base.json"));
+  const std::pair<const char*, std::pair<const char*, const char*>> unlike[] = {
+      {"processor", {"EPYC", "Xeon"}}, {"host_name", {"left", "right"}},
+      {"num_cpus", {"4", "8"}},        {"mhz_per_cpu", {"2400", "3100"}},
+      {"mhz_per_cpu", {"2400", "?"}},  {"assay_threads", {"1", "2"}}};
+  for (const auto& [key, values] : unlike) {
+    machine.base.context = {{key, values.first}};
+    machine.head.context = {{key, values.second}};
+    const std::string message =
+        fmt::format("{} is {} here and {} in base.json", key, values.second, values.first);
+    try {
+      compare_benches(machine.base, machine.head, {});
+      ADD_FAILURE() << "compared: " << message;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr(message));
+    }
+    const PerfOptions any{.any_machine = true};
+    if (key == std::string_view("assay_threads")) {
+      EXPECT_THROW(compare_benches(machine.base, machine.head, any), Error);
+    } else {
+      EXPECT_EQ(compare_benches(machine.base, machine.head, any).notes.size(), 1U) << key;
+    }
   }
+  machine.base.context = {{"mhz_per_cpu", "2400"}};
+  machine.head.context = {{"mhz_per_cpu", "2450"}};
+  EXPECT_TRUE(compare_benches(machine.base, machine.head, {}).notes.empty());
+}
+
+// What would break: a benchmark that crashes or is switched off in the head reads like one that
+// was removed.
+TEST(PerfComparison, WhatTheHeadSkipsIsNotComplete) {
+  Machine machine(20);
+  machine.measure("add", 1.0);
+  EXPECT_TRUE(compare_benches(machine.base, machine.head, {}).complete());
+  machine.head.skipped = {{"never", ""}};
+  EXPECT_TRUE(compare_benches(machine.base, machine.head, {}).complete());
+  machine.base.times["gpu"] = {1.0};
+  machine.head.skipped["gpu"] = "no GPU";
+  const PerfComparison comparison = compare_benches(machine.base, machine.head, {});
+  EXPECT_FALSE(comparison.complete());
+  EXPECT_THAT(comparison.skipped, testing::ElementsAre("gpu (no GPU)"));
+  EXPECT_TRUE(comparison.only_base.empty());
 }
 
 TEST(PerfComparison, NamesWhatOnlyOneHas) {

@@ -122,7 +122,7 @@ int show(const EngineTable& table, EngineArguments& arguments, const std::string
               {.command = "assay " + command + arguments.flags.typed()});
   if (table.pass()) return kInParity;
   for (const TableColumn& each : table.columns) {
-    if (each.count(Finding::kUnsupported) < std::ssize(each.cells)) return kDiverged;
+    if (!each.supports_nothing()) return kDiverged;
   }
   const TableColumn& first = table.columns.front();
   print_error(fmt::format("{}: supports nothing of this, so nothing is shown: {}",
@@ -163,6 +163,25 @@ int run_conform(EngineArguments& arguments) {
   return show(conform(engines_of(arguments), options), arguments, "conform");
 }
 
+// Throws Error if a token is none of the model's, where Assay can read how many it has.
+void check_tokens(const std::vector<int32_t>& tokens, const std::string& model) {
+  if (model.empty()) return;
+  int64_t n_vocab = 0;
+  try {
+    const Gguf file(model);
+    const GgufTensor* embedding = file.find_tensor("token_embd.weight");
+    if (embedding == nullptr || embedding->dims.size() != 2) return;
+    n_vocab = embedding->dims[1];
+  } catch (const Error&) {
+    return;  // engines may read what Assay does not
+  }
+  for (const int32_t token : tokens) {
+    if (token < n_vocab) continue;
+    throw Error(fmt::format("{} is not in the vocabulary of {}", token, model), "--tokens",
+                fmt::format("give ids from 0 to {}", n_vocab - 1));
+  }
+}
+
 int run_invariance(InvarianceArguments& arguments) {
   arguments.flags.apply();
   arguments.report.check_output(arguments.flags.inputs());
@@ -185,6 +204,9 @@ int run_invariance(InvarianceArguments& arguments) {
                 "give a model's Hugging Face folder; --gguf takes a file");
   }
   if (!options.gguf.empty()) const Gguf readable(options.gguf);
+  for (const std::string& model : {options.model_dir, options.gguf}) {
+    check_tokens(options.tokens, model);
+  }
   if (options.suite.features.empty()) options.suite.features = {"family_*"};
   return show(invariance(engines_of(arguments), options), arguments, "invariance");
 }

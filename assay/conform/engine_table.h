@@ -69,6 +69,7 @@ struct TableColumn {
   std::vector<TableCell> cells;  // in the order of EngineTable::rows
 
   int64_t count(Finding finding) const;
+  bool supports_nothing() const;
   double seconds() const;
 };
 
@@ -89,7 +90,7 @@ struct EngineTable {
 
   // Those that a table of this kind can have.
   std::vector<Finding> findings() const;
-  // Whether nothing is bad, and each engine has something right.
+  // Whether there is an engine, nothing is bad, and each engine has something right.
   bool pass() const;
 };
 

@@ -121,11 +121,9 @@ void require_evidence(const Feature& feature, double limit, const std::string& f
                              cell.error->positions, cell.error->total);
   }
   if (cell.checkpoint == kLogitsName && cell.error->whole == cell.error->total) return;
-  const bool leaves_out =
-      cell.checkpoint != kLogitsName || cell.error->positions < cell.error->total;
-  if (feature.counterfactuals.empty() && leaves_out) {
+  if (feature.counterfactuals.empty()) {
     cell.finding = Finding::kUnsupported;
-    cell.text = "logs too little of it: give the logits of all positions";
+    cell.text = "logs too little of it: give all logits of all positions, or their sketches";
     return;
   }
   for (const Explanation& each : explanations(feature, folder, cell)) {

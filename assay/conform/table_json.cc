@@ -88,6 +88,10 @@ TableCell read_cell(const JsonNode& node) {
     error.total = total;
     cell.error = error;
   }
+  if (is_right(cell.finding) && !(cell.error && std::isfinite(cell.error->rel_l2))) {
+    node.fail(fmt::format("is '{}' without a finite rel_l2", finding_name(cell.finding)),
+              kTableHint);
+  }
   cell.from_explained = read_distance(node, "from_explained");
   cell.first_divergence = read_text(node.at("first_divergence"));
   cell.log = read_text(node.at("log"));
@@ -97,13 +101,19 @@ TableCell read_cell(const JsonNode& node) {
   return cell;
 }
 
+std::vector<JsonNode> filled_list(const JsonNode& node, const char* key) {
+  std::vector<JsonNode> items = node.at(key).items();
+  if (items.empty()) node.at(key).fail("is empty: nothing was run", kTableHint);
+  return items;
+}
+
 TablePart::Column read_column(const JsonNode& node) {
   TablePart::Column column;
   column.engine.name = read_text(node.at("name"));
   column.engine.version = read_text(node.at("version"));
   column.engine.precision = read_text(node.at("precision"));
   if (const auto adapter = node.find("adapter")) column.engine.digest = adapter->sha256();
-  for (const JsonNode& each : node.at("features").items()) {
+  for (const JsonNode& each : filled_list(node, "features")) {
     column.rows.push_back({.name = each.at("feature").nonempty_text(),
                            .group = {},
                            .title = {},
@@ -195,7 +205,7 @@ TablePart read_table_part(const std::string& path) {
   for (const JsonNode& run : root.at("runs").items()) {
     part.runs.push_back({run.at("assay").text(), run.at("time").text(), run.at("command").text()});
   }
-  for (const JsonNode& engine : root.at("engines").items()) {
+  for (const JsonNode& engine : filled_list(root, "engines")) {
     part.columns.push_back(read_column(engine));
   }
   return part;

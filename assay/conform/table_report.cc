@@ -115,6 +115,12 @@ class EngineTableHtml : public Report<EngineTable> {
   }
 };
 
+// Skipped cases alone would read as a suite that passed.
+constexpr std::string_view kNothingSupported =
+    "    <testcase classname=\"engine\" name=\"supports something\">\n"
+    "      <error message=\"supports nothing of this, so nothing is shown\"/>\n"
+    "    </testcase>\n";
+
 class EngineTableJunit : public Report<EngineTable> {
  public:
   std::string_view name() const override { return "junit"; }
@@ -122,12 +128,14 @@ class EngineTableJunit : public Report<EngineTable> {
              const TextSink& sink) const override {
     sink("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
     for (const TableColumn& each : table.columns) {
-      sink(
-          fmt::format("  <testsuite name=\"{}\" timestamp=\"{}\" tests=\"{}\" failures=\"{}\" "
-                      "errors=\"0\" skipped=\"{}\" time=\"{:.3f}\">\n",
-                      xml_attribute(engine_name(each)), context.time, each.cells.size(),
-                      std::ranges::count_if(each.cells, is_bad, &TableCell::finding),
-                      each.count(Finding::kUnsupported), each.seconds()));
+      const bool nothing = each.supports_nothing();
+      sink(fmt::format(
+          "  <testsuite name=\"{}\" timestamp=\"{}\" tests=\"{}\" failures=\"{}\" "
+          "errors=\"{}\" skipped=\"{}\" time=\"{:.3f}\">\n",
+          xml_attribute(engine_name(each)), context.time, each.cells.size() + (nothing ? 1 : 0),
+          std::ranges::count_if(each.cells, is_bad, &TableCell::finding), nothing ? 1 : 0,
+          each.count(Finding::kUnsupported), each.seconds()));
+      if (nothing) sink(kNothingSupported);
       for (size_t i = 0; i < table.rows.size(); ++i) {
         sink(test_case(table, table.rows[i], each.cells[i]));
       }

@@ -232,6 +232,19 @@ TEST_F(ConformCommand, WhatShowsNoMistakeIsNotHonoured) {
   EXPECT_THAT(outcome.err, HasSubstr("logs too little to tell it from an engine that"));
 }
 
+// Breaks if a CI that shows JUnit is green for an engine of which nothing was shown.
+TEST_F(ConformCommand, AnEngineThatSupportsNothingIsAnErrorInJunit) {
+  for (const char* command : {"exit 3", "exit 9", kOwn}) {
+    const Outcome outcome =
+        asked({"conform", "--command", command, "--features", "rope_theta", "--format", "junit"});
+    const bool nothing = std::string(command) == "exit 3";
+    EXPECT_EQ(outcome.out.find("<error message=") != std::string::npos, nothing) << outcome.out;
+    EXPECT_THAT(outcome.out,
+                HasSubstr(nothing ? "tests=\"2\" failures=\"0\" errors=\"1\" skipped=\"1\""
+                                  : "tests=\"1\""));
+  }
+}
+
 TEST_F(ConformCommand, TheCommandThatRepeatsHasItsFlags) {
   const Outcome outcome = asked({"conform", "--command", "exit 9", "--features", "rope_theta",
                                  "--precision", "bfloat16", "--timeout", "7"});
@@ -311,6 +324,27 @@ TEST_F(CombinedRuns, ThatDoNotFitAreRejected) {
                   "is 'fine', which is no verdict of conform");
 }
 
+// Breaks if a file in which nothing was run passes: a page of nothing has no failure.
+TEST_F(CombinedRuns, OfNothingAreRejected) {
+  const std::string text = contents(ran({"assay"}, "1.json", {"rope_theta"}));
+  const size_t engines = text.find("\"engines\":[") + 11;
+  const size_t features = text.find("\"features\":[") + 12;
+  for (const char* format : {"table", "junit"}) {
+    const std::vector<std::string> asking = {"conform",  "--features", "rope_theta",
+                                             "--format", format,       "--from"};
+    const auto expect_rejected = [&](const std::string& file, const std::string& message) {
+      std::vector<std::string> arguments = asking;
+      arguments.push_back(put("x.json", file));
+      expect_usage(arguments, message);
+    };
+    expect_rejected(text.substr(0, engines) + "]}", "'engines' is empty: nothing was run");
+    expect_rejected(text.substr(0, features) + "]}]}", "is empty: nothing was run");
+    const size_t error = text.find("\"rel_l2\":") + 9;
+    expect_rejected(text.substr(0, error) + "null" + text.substr(text.find(',', error)),
+                    "is 'honoured' without a finite rel_l2");
+  }
+}
+
 // A file from elsewhere may hold anything.
 TEST_F(CombinedRuns, ShowNoControlCharacters) {
   const std::string path = ran({"--command", "exit 9"}, "1.json", {"rope_theta"});
@@ -362,6 +396,9 @@ TEST_F(ConformCommand, BadUsageOfInvarianceIsOneLine) {
   expect_usage({"invariance", "assay", "--tokens", "1,2"}, "needs --model or --gguf");
   const std::string tiny = GOLDEN_FOLDER "/tinyllama/tinyllama-f32.gguf";
   expect_usage({"invariance", "assay", "--gguf", tiny}, "--gguf: needs --tokens");
+  expect_usage({"invariance", "assay", "--gguf", tiny, "--tokens", "1,318"},
+               "--tokens: 318 is not in the vocabulary of " + std::string(tiny) +
+                   "; give ids from 0 to 317");
   const Outcome uncut = asked({"invariance", "assay", "--gguf", tiny, "--tokens", "1", "--surfaces",
                                "chunks:16,steps,cached"});
   EXPECT_EQ(uncut.exit_code, 2) << uncut.out;

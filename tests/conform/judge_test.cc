@@ -209,6 +209,19 @@ TEST_F(Judge, PartOfALogDoesNotShowAFeatureWithoutKnownMistakes) {
                                                               : scaled(line, 1.0, 1e-4);
   }));
   EXPECT_EQ(rounded.finding, Finding::kUnsupported) << rounded.text;
+  const TableCell summaries = judged(log([](const std::string& line) {
+    rapidjson::Document record;
+    record.Parse(line.c_str());
+    double squares = 0;
+    for (const auto& value : record["values"].GetArray()) {
+      squares += value.GetDouble() * value.GetDouble();
+    }
+    return fmt::format(R"({}"values":[],"n":{},"summary":{{"l2":{}}}}})",
+                       line.substr(0, line.find("\"values\"")), record["values"].Size(),
+                       std::sqrt(squares));
+  }));
+  EXPECT_EQ(summaries.finding, Finding::kUnsupported) << summaries.text;
+  EXPECT_THAT(summaries.text, HasSubstr("give all logits of all positions, or their sketches"));
   std::string text;
   std::ifstream lines(feature().reference);
   for (std::string line; std::getline(lines, line);) {

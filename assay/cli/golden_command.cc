@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <string>
@@ -74,10 +75,27 @@ int tell(const std::vector<GoldenCheck>& checks) {
     for (const std::string& absent : check.absent_models) {
       print_warning(printable(absent) + " is not here, its hash was not checked");
     }
+    for (const std::string& wide : check.wide) {
+      print_warning(printable(check.model) + ": " + wide + "; measure the floors again");
+    }
     for (const std::string& problem : check.problems) print_error(problem);
     if (!check.problems.empty()) exit_code = kNotComparable;
   }
   return exit_code;
+}
+
+// The largest error that passes, over the model files: "; layers within 2e-06, logits within ...".
+std::string allowed_text(const GoldenCheck& check) {
+  if (check.allowed.empty()) return {};
+  double layers = 0;
+  double logits = 0;
+  for (const AllowedErrors& each : check.allowed) {
+    layers = std::fmax(layers, each.layers);
+    logits = std::fmax(logits, each.logits);
+  }
+  const AllowedErrors& first = check.allowed.front();
+  return fmt::format("; layers within {:.2g}, logits within {:.2g} ({:g} x {})", layers, logits,
+                     first.k, printable(first.floor, 40));
 }
 
 std::vector<GoldenCheck> checks_of(const GoldenArguments& arguments) {
@@ -153,9 +171,10 @@ int verify(const GoldenArguments& arguments) {
     const std::string word =
         colored(check.problems.empty() ? "verified" : "NOT VERIFIED",
                 check.problems.empty() ? Color::kGood : Color::kBad, output_style(""));
-    print_text(fmt::format("{}  {}, {}\n", word, printable(check.model),
+    print_text(fmt::format("{}  {}, {}{}\n", word, printable(check.model),
                            check.problems.empty() ? count_of(check.fixtures.size(), "fixture")
-                                                  : count_of(check.problems.size(), "problem")));
+                                                  : count_of(check.problems.size(), "problem"),
+                           allowed_text(check)));
   }
   return tell(checks);
 }

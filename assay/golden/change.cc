@@ -1,6 +1,7 @@
 #include "assay/golden/change.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -12,6 +13,7 @@
 #include "assay/golden/files.h"
 #include "assay/golden/log_check.h"
 #include "assay/golden/snapshots.h"
+#include "base/count_of.h"
 #include "base/error.h"
 #include "base/input_file.h"
 
@@ -262,10 +264,33 @@ int64_t reject_pending(const std::string& folder) {
   return remove_pending(folder);
 }
 
+// Throws Error unless an oracle wrote each log: one that it left out is the old one, of another
+// run.
+void check_all_written(const GoldenManifest& manifest,
+                       const std::map<std::string, std::string>& written) {
+  std::vector<std::string> missing;
+  int64_t n_logs = 0;
+  for (const GoldenFile& file : manifest.files) {
+    for (const GoldenLog& log : file.logs) {
+      ++n_logs;
+      if (!written.contains(log.file)) missing.push_back(log.file);
+    }
+  }
+  if (missing.empty()) return;
+  constexpr size_t kMostNamed = 5;
+  const size_t more = missing.size() - std::min(missing.size(), kMostNamed);
+  missing.resize(missing.size() - more);
+  throw Error(fmt::format("the oracle did not write {} of the {} that the manifest names: {}{}",
+                          missing.size() + more, count_of(n_logs, "log"), fmt::join(missing, ", "),
+                          more > 0 ? fmt::format(" and {} more", more) : ""),
+              manifest.folder(), "fix the oracle; nothing was recorded");
+}
+
 std::vector<std::string> make_pending(const std::string& folder,
                                       const std::map<std::string, std::string>& replacements) {
   const GoldenChange change =
       Planner(folder, replacements, "fix the oracle; nothing was recorded").plan();
+  check_all_written(change.manifest, replacements);
   const FolderLock lock(folder);
   remove_pending(folder);  // also those of an interrupted accept: all that differs is pending again
   std::vector<std::string> names;

@@ -45,9 +45,10 @@ GoldenChange accept_pending(const std::string& folder);
 // accept was interrupted: some pending files are installed, and the old ones are gone.
 int64_t reject_pending(const std::string& folder);
 
-// Makes each file of `replacements` that differs from the current one pending, after removing
-// earlier pending files. Returns their names; none if nothing differs. Throws what plan_change()
-// does, with the advice to repair the oracle, before it writes anything.
+// Makes each file of `replacements`, which are all logs that the manifest names, that differs from
+// the current one pending, after removing earlier pending files. Returns their names; none if
+// nothing differs. Throws what plan_change() does, with the advice to repair the oracle, before it
+// writes anything.
 std::vector<std::string> make_pending(const std::string& folder,
                                       const std::map<std::string, std::string>& replacements);
 

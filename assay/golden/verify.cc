@@ -92,6 +92,8 @@ class Verifier {
     }
     check_oracles();
     for (const GoldenFile& file : manifest_.files) check_file(file);
+    check_.allowed = allowed_errors(manifest_);
+    check_.wide = wide_tolerances(manifest_);
     check_orphans();
     check_inventory();
     check_measured();

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "assay/golden/allowed_errors.h"
 #include "assay/golden/manifest.h"
 
 namespace assay {
@@ -25,6 +26,8 @@ struct GoldenCheck {
   std::vector<std::string> problems;
   // Model files that come from elsewhere and were not found: their hashes were not checked.
   std::vector<std::string> absent_models;
+  std::vector<AllowedErrors> allowed;  // of each model file
+  std::vector<std::string> wide;       // wide_tolerances()
 };
 
 // Names of the models that have a folder in the folder of all goldens, sorted: with a manifest, a

@@ -35,8 +35,41 @@ TEST_F(GoldenCommand, ListShowsEachFixtureWithItsState) {
 TEST_F(GoldenCommand, VerifyPassesWhatIsAsStated) {
   const Outcome outcome = golden({"verify"});
   EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_EQ(outcome.out, "verified  tiny, 2 fixtures\n");
+  EXPECT_EQ(outcome.out,
+            "verified  tiny, 2 fixtures; layers within 3e-06, logits within 1.2e-05 (3 x "
+            "f32_vs_f64)\n");
   EXPECT_EQ(outcome.err, "");
+  EXPECT_THAT(golden({"verify", "--json"}).out,
+              HasSubstr(R"("allowed":[{"type":"F32","k":3,"floor":"f32_vs_f64","layers":3e-06,)"));
+}
+
+// Breaks if a golden whose floors let anything pass verifies like any other.
+TEST_F(GoldenCommand, VerifyWarnsOfWideTolerances) {
+  const std::pair<std::pair<const char*, const char*>, const char*> cases[] = {
+      {{"\"max\": 1e-06", "\"max\": 1e-02"},
+       "tiny: F32: 'output' may be 0.03 off (3 x 0.01), which is wider than the built-in tolerance "
+       "of 0.01; measure"},
+      {{"\"max\": 4e-06", "\"max\": 2e-04"},
+       "'logits' may be 0.0006 off (3 x 0.0002), and float32 does not cost more than 0.0001"},
+      {{"\"k\": 3", "\"k\": 9"}, "tiny: k is 9, and 3 is usual"}};
+  for (const auto& [edit, message] : cases) {
+    golden_->write("", "");
+    replace_in(path("manifest.json"), edit.first, edit.second);
+    const Outcome outcome = golden({"verify"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(message));
+    EXPECT_THAT(golden({"verify", "--json"}).out, Not(HasSubstr(R"("wide_tolerances":[])")));
+  }
+}
+
+// Breaks if a recording of which half is the old one is pending as one.
+TEST_F(GoldenCommand, AnOracleWritesAllThatTheManifestNames) {
+  const auto before = golden_->contents();
+  expect_refused(golden({"record", "tiny", "--oracle",
+                         TinyGolden::command() + " && rm $ASSAY_GOLDEN_OUT/tiny/long.jsonl"}),
+                 "the oracle did not write 1 of the 2 logs that the manifest names: long.jsonl; "
+                 "fix the oracle; nothing was recorded");
+  EXPECT_EQ(golden_->contents(), before);
 }
 
 // Breaks if a fixture, a type or a model could go unseen, or come without being listed.

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "assay/golden/allowed_errors.h"
+#include "assay/golden/change.h"
+#include "assay/golden/verify.h"
 #include "tests/compare/log_files.h"
 #include "tests/golden/manifest_text.h"
 
@@ -41,6 +44,44 @@ TEST_F(FloorsTest, AToleranceIsKTimesTheCheckpointsOwnFloorOrThatOfItsKind) {
 TEST_F(FloorsTest, AFloorOfZeroIsTheRoundingOfALoggedValue) {
   EXPECT_EQ(*floor_policy(manifest_, manifest_.files[0]).tolerance("embedding").rel_l2,
             3 * 0x1p-24);
+}
+
+// Breaks if floors that somebody multiplied verify like those that were measured.
+TEST_F(FloorsTest, ToleranceThatHonestFloorsDoNotHaveAreNamed) {
+  EXPECT_THAT(wide_tolerances(manifest_), testing::IsEmpty());
+  GoldenManifest wide = manifest_;
+  wide.files[0].floors_by_checkpoint["layer_3_output"]["f32_vs_f64"].max = 2e-6;
+  wide.files[0].floors_by_checkpoint["layer_4_q"]["f32_vs_f64"].max = 4e-5;
+  wide.files[0].floors_by_checkpoint["layer_5_output"]["f32_vs_f64"].max = 2e-5;
+  EXPECT_THAT(wide_tolerances(wide),
+              testing::ElementsAre("F32: the floor of 'layer_4_q' (4e-05) is 20 times that of its "
+                                   "neighbour 'layer_3_output'"));
+  EXPECT_DOUBLE_EQ(allowed_errors(wide)[0].layers, 6e-5);
+  EXPECT_DOUBLE_EQ(allowed_errors(wide)[0].logits, 1.2e-5);
+  wide = manifest_;
+  wide.tolerance.floor = "bf16_vs_f64";  // another arithmetic, of which nothing in the name warns
+  EXPECT_THAT(wide_tolerances(wide), testing::Contains(HasSubstr("'logits' may be 0.03 off")));
+}
+
+// Largest floor 2.3e-5, largest factor between neighbouring layers 6.3: the limits are four and
+// one and a half times that.
+TEST(Goldens, HaveNoWideTolerance) {
+  const std::string folder = ASSAY_SOURCE_DIR "/golden";
+  for (const std::string& model : golden_models(folder)) {
+    const GoldenManifest manifest =
+        read_golden_manifest(golden_folder(folder, model) + kManifestName);
+    EXPECT_THAT(wide_tolerances(manifest), testing::IsEmpty()) << model;
+    for (GoldenFile file : manifest.files) {
+      for (auto* floors : {&file.floors, &file.floors_by_checkpoint}) {
+        for (auto& [name, all] : *floors) {
+          for (auto& [floor, measured] : all) measured.max *= 1e4;
+        }
+      }
+      GoldenManifest gutted = manifest;
+      gutted.files = {file};
+      EXPECT_THAT(wide_tolerances(gutted), testing::Not(testing::IsEmpty())) << model;
+    }
+  }
 }
 
 // A guessed tolerance would let anything pass.

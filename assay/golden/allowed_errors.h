@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "assay/golden/manifest.h"
+
+namespace assay {
+
+// What a golden lets pass of one model file: the largest k x floor. NaN where it has no such floor.
+struct AllowedErrors {
+  std::string type;  // of the model file
+  std::string floor;
+  double k = 0;
+  double layers = 0;  // over the outputs of the layers
+  double logits = 0;
+};
+
+std::vector<AllowedErrors> allowed_errors(const GoldenManifest& manifest);
+
+// Tolerances of the manifest that are wider than honest floors make them, a sentence each: they
+// would let an error pass, and verify as any others do. kUsualK, the built-in tolerance, what
+// float32 costs, and the growth from layer to layer are what they are held to; docs/tolerances.md
+// has how far the goldens are from each.
+std::vector<std::string> wide_tolerances(const GoldenManifest& manifest);
+
+}  // namespace assay

@@ -182,7 +182,7 @@ void add_floors(CLI::App& app, int& exit_code) {
                   [&k = arguments->options.k](const std::string& text) { k = k_of(text); },
                   {.default_value = "3"});
   flags.add("--accept-jumps", arguments->options.accept_jumps,
-            "Take an error that jumps from one layer to the next for noise");
+            "Take an error that jumps from one layer to the next, or at a token, for noise");
   add_selection_flags(flags, compare.selection,
                       "Only these positions: 5, 5..20, 5.., ..20, with commas");
   flags.add_values("--map",

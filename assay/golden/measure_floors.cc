@@ -22,6 +22,8 @@ namespace {
 
 // From one layer to the next, at most: the floors of the goldens grow by 7.3.
 constexpr double kMostGrowth = 10;
+// The error at one token, of the median over tokens: 15.6 in honest runs (docs/tolerances.md).
+constexpr double kMostOverMedian = 50;
 
 // What no noise is beyond.
 Tolerance widest() {
@@ -158,13 +160,38 @@ void refuse_jump(const Comparison& comparison) {
   }
 }
 
+// Rounding is spread over the tokens; a mistake at one is not. Errors below what a logged value is
+// rounded by count as that.
+void refuse_outlier(const Comparison& comparison) {
+  std::map<int32_t, std::vector<std::pair<double, int64_t>>> errors;  // with their tokens
+  for (const RecordResult& result : comparison.results) {
+    errors[result.checkpoint].emplace_back(result.metrics.rel_l2, result.token_idx);
+  }
+  for (auto& [checkpoint, of_tokens] : errors) {
+    if (is_experts(comparison.checkpoints[static_cast<size_t>(checkpoint)])) continue;
+    std::ranges::sort(of_tokens);
+    const double median = std::max(kLeastFloor, of_tokens[(of_tokens.size() - 1) / 2].first);
+    const auto& [worst, token_idx] = of_tokens.back();
+    if (worst <= kMostOverMedian * median) continue;
+    throw Error(fmt::format("the error of '{}' against {} is {:.3g} at token {} and {:.3g} in the "
+                            "median over tokens: that looks like a mistake and not like noise",
+                            printable(name_of(comparison, checkpoint), 80), comparison.ref_path,
+                            worst, token_idx, median),
+                comparison.got_path,
+                "assay compare says more; leave the token out with --tokens, or give "
+                "--accept-jumps if other arithmetic is used there");
+  }
+}
+
 // Refuses what one cannot tell from a mistake, the gravest first.
 void check_honest(const Comparison& comparison, bool accept_jumps) {
   refuse_failure(comparison);
   refuse_other_positions(comparison);
   refuse_unproven(comparison);
   refuse_garbage(comparison);
-  if (!accept_jumps) refuse_jump(comparison);
+  if (accept_jumps) return;
+  refuse_jump(comparison);
+  refuse_outlier(comparison);
 }
 
 // The floors of the reference's checkpoints.

@@ -15,7 +15,8 @@ inline constexpr double kUsualK = 3;
 
 struct FloorOptions {
   double k = kUsualK;
-  // Whether the error may jump from one layer to the next, as where another arithmetic begins.
+  // Whether the error may jump from one layer to the next, or at one token, as where another
+  // arithmetic begins.
   bool accept_jumps = false;
   CompareOptions compare;  // its policy and evidence are not used
 };
@@ -56,7 +57,8 @@ struct MeasuredFloors {
 // selection, is not whole in each log, or fails at the widest tolerance there is (NaN, another
 // shape, a contradiction); holds zeros or garbage alone; is of other tokens or positions, after a
 // split or a flip of experts; if k times a floor is 1 or more; if the error is over ten times that
-// of the layer before; if all logs are equal.
+// of the layer before, or at one token over 50 times the median of the checkpoint; if all logs are
+// equal.
 MeasuredFloors measure_floors(const std::vector<std::string>& paths, const FloorOptions& options);
 
 }  // namespace assay

@@ -84,6 +84,24 @@ TEST_F(MeasureFloors, AFloorIsTheGreatestErrorOverTokensAndRuns) {
                                          Field(&FloorRun::worst_rel_l2, DoubleNear(3e-4, 1e-7))));
 }
 
+// Breaks if a fault at one token becomes the floor of all.
+TEST_F(MeasureFloors, RefusesAnErrorAtOneToken) {
+  const auto with_fault = [&](double fault, double noise) {
+    return log("fault.jsonl",
+               [=](int layer, int token) { return layer == 2 && token == 1 ? fault : noise; });
+  };
+  const std::string ref = reference();
+  EXPECT_EQ(refusal({ref, with_fault(2e-4, 5e-6)}), "no error");
+  const std::string faulty = with_fault(1e-3, 5e-6);
+  EXPECT_THAT(refusal({ref, faulty}),
+              AllOf(HasSubstr(faulty + ": the error of 'layer_2_output'"),
+                    HasSubstr("at token 1 and 5"), HasSubstr("that looks like a mistake")));
+  EXPECT_THAT(refusal({ref, with_fault(1e-4, 0)}), HasSubstr("at token 1 and 5.96e-08"));
+  FloorOptions options;
+  options.accept_jumps = true;
+  EXPECT_EQ(refusal({ref, with_fault(1e-3, 5e-6)}, options), "no error");
+}
+
 // Breaks if a policy that lets anything pass, or that nothing measured stands behind, was written.
 TEST_F(MeasureFloors, RefusesAFloorOfWhichKTimesIsAnything) {
   const std::string ref = reference();

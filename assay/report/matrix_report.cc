@@ -14,6 +14,19 @@
 namespace assay {
 namespace {
 
+// What a pass does not show; empty where it shows all.
+std::string partial_text(const RunPair& pair) {
+  std::string text;
+  if (pair.partial > 0) {
+    text = fmt::format("{} of {} partial", pair.partial, count_of(pair.compared, "record"));
+  }
+  if (pair.without_argmax > 0) {
+    text += fmt::format("{}argmax not known at {}", text.empty() ? "" : ", ",
+                        count_of(pair.without_argmax, "token"));
+  }
+  return text.empty() ? text : fmt::format(" ({})", text);
+}
+
 std::string cell_text(const MatrixCell& cell) {
   if (cell.is_reference) return "reference";
   if (!cell.problem.empty()) return "not comparable";
@@ -23,7 +36,7 @@ std::string cell_text(const MatrixCell& cell) {
   if (!cell.pair->pass && cell.pair->first_divergence) {
     text += fmt::format(" {}", divergence_place(cell.pair->first_divergence));
   }
-  return text;
+  return text + partial_text(*cell.pair);
 }
 
 bool is_bad(const MatrixCell& cell) {

@@ -18,6 +18,7 @@ void append_pair(const RunPair& pair, JsonObject& object) {
   object.member("failed", pair.failed);
   object.member("unproven", pair.unproven);
   object.member("partial", pair.partial);
+  object.member("without_argmax", pair.without_argmax);
   object.member("median_rel_l2", pair.median_rel_l2);
   object.member("worst_rel_l2", pair.worst_rel_l2);
   object.member("worst_of_tolerance", pair.worst_of_tolerance);

@@ -51,6 +51,20 @@ TEST(MatrixReport, HasAColumnForEachEngineWhereThereIsRoom) {
   EXPECT_THAT(text, HasSubstr("wrong 4.67 layer_1_q at 3\n"));
 }
 
+// Breaks if a pass of ten values each reads like one of all.
+TEST(MatrixReport, SaysWhatAPassLeavesOpen) {
+  RunMatrix matrix = matrix_of(2);
+  RunPair& pair = *matrix.rows[0].cells[2].pair;
+  pair.compared = 16;
+  pair.partial = 12;
+  EXPECT_THAT(table(matrix, {}), HasSubstr("noise 1e-07 (12 of 16 records partial)"));
+  pair.without_argmax = 4;
+  EXPECT_THAT(table(matrix, {}),
+              HasSubstr("noise 1e-07 (12 of 16 records partial, argmax not known at 4 tokens)"));
+  EXPECT_THAT(text_of(*find_report(matrix_reports(), "json"), matrix, {}),
+              HasSubstr(R"("partial":12,"without_argmax":4)"));
+}
+
 // Breaks if the engine that diverged, or any other, could be missing from the table.
 TEST(MatrixReport, HasALineForEachRunWhereThereIsNot) {
   const std::string text = table(matrix_of(3), {80, false});

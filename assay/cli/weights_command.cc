@@ -68,8 +68,8 @@ void add_weights(CLI::App& app, int& exit_code) {
   flags.add("GOT", arguments->got, "The file that is judged", {.is_input = true})->required();
   flags.add<double>("--k", options.k,
                     "An error may be so many times what storing a tensor as its type costs "
-                    "(default: 2)",
-                    {.default_value = "2"},
+                    "(default: 1.5)",
+                    {.default_value = "1.5"},
                     [](const double& value) { check_above_zero("--k", value); });
   flags.add<double>("--max-rel-l2", options.max_rel_l2,
                     "The largest error of tensors for which nothing else gives a limit", {},

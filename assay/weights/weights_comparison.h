@@ -67,7 +67,7 @@ struct WeightsComparison {
 
 struct WeightsOptions {
   // How many times as large as plain storing makes it an error may be, of a whole tensor.
-  double k = 2.0;
+  double k = 1.5;
   // What a tensor may differ by for which nothing else says so; 0: it stays unjudged.
   double max_rel_l2 = 0.0;
   std::vector<std::string> tensors = {};  // globs; all where empty

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <string>
 
@@ -166,6 +168,19 @@ TEST_F(CompareWeights, ADamagedBlockIsFound) {
     EXPECT_EQ(of(comparison, kUp).row, 3);
     EXPECT_EQ(of(comparison, kUp).column, 32);
   }
+}
+
+// What would break: a quantiser that cuts codes off where it should round them.
+TEST_F(CompareWeights, CodesThatAreCutOffAreWrong) {
+  EditedModel cut = got_;
+  Values values = got_.values(kUp);
+  for (float& x : values) {
+    x = std::bit_cast<float>(std::bit_cast<uint32_t>(x) & 0xFFFF0000U);
+  }
+  cut.put(kUp, values, TensorType::kBF16);
+  const WeightsComparison comparison = compare_weights(ref_, cut.gguf(), {});
+  EXPECT_EQ(of(comparison, kUp).status, TensorStatus::kWrong);
+  EXPECT_NEAR(of(comparison, kUp).ratio(), 2.0, 0.1);
 }
 
 // What would break: `!(error <= limit)` written as `error > limit`.

@@ -150,7 +150,8 @@ struct Split {
   bool seen = true;      // false where neither header nor embedding shows it: it may be an error
 };
 
-// A near tie of experts: the two logs chose differently, and the error explains it.
+// A near tie of experts: the two logs chose differently, and the error explains it. Or the same
+// experts in another order, which the weights allow: then nothing is known of margin and error.
 struct ExpertFlip {
   int32_t checkpoint = 0;  // in Comparison::checkpoints, a layer_N_experts
   int64_t token_idx = 0;

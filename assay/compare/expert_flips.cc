@@ -1,15 +1,20 @@
 #include "assay/compare/expert_flips.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <limits>
 #include <map>
 #include <optional>
 #include <utility>
 
+#include "assay/compare/difference_bounds.h"
 #include "assay/compare/evidence.h"
 #include "assay/compare/expert_choice.h"
+#include "assay/compare/expert_order.h"
+#include "assay/compare/pair_comparison.h"
 #include "assay/compare/verdict.h"
+#include "assay/log/sketch.h"
 #include "model/checkpoint.h"
 
 namespace assay {
@@ -29,19 +34,31 @@ bool reads_other_tokens(Checkpoint checkpoint) {
   return checkpoint >= Checkpoint::kAttn;
 }
 
-// The parts of `got`, one for each id, in the order that `ids` of the reference has.
-Record in_order_of(const std::vector<float>& ids, const std::vector<float>& got_ids, Record got) {
-  const size_t width = got.values.size() / ids.size();
-  std::vector<float> values;
-  for (const float id : ids) {
-    const auto slot = std::ranges::find(got_ids, id) - got_ids.begin();
-    const auto first = got.values.begin() + slot * static_cast<ptrdiff_t>(width);
-    values.insert(values.end(), first, first + static_cast<ptrdiff_t>(width));
+// How much of a result counts where there are two of the same records.
+int gravity(const RecordResult& result) {
+  if (result.failed()) return 3;
+  if (result.evidence != Evidence::kUnproven) return 1;
+  return result.metrics.facts.any() ? 2 : 0;
+}
+
+// Two records with a part for each expert, compared by the ids of these.
+RecordResult compare_parts(const Record& ref, const Record& got, const ExpertSlots& slots,
+                           const Tolerance& tolerance, const CompareOptions& options) {
+  RecordResult worst;
+  worst.status = Verdict::kIncomplete;
+  for (const RecordsInOneOrder& one : in_one_order(ref, got, slots)) {
+    RecordResult result = compare_pair(one.ref, one.got, tolerance, options).result;
+    if (gravity(result) > gravity(worst)) worst = std::move(result);
   }
-  got.values = std::move(values);
-  got.summary.reset();  // of all elements, but its indices are those of the other order
-  got.sketch.reset();
-  return got;
+  if (gravity(worst) == 0) worst.reason = kOtherOrder;
+  if (worst.failed() || !ref.sketch || !got.sketch) return worst;
+  // In another order sketches tell but whether the norms are about the same.
+  const double a = sketch_norm(*ref.sketch);
+  const double b = sketch_norm(*got.sketch);
+  const bool near = (b >= kMinNormRatio * a && b <= kMaxNormRatio * a) ||
+                    (a >= kMinNormRatio * b && a <= kMaxNormRatio * b);
+  if (!near) fail_record(Metric::kRelL2, std::abs(a - b) / a, worst.tolerance, worst);
+  return worst;
 }
 
 class Judge {
@@ -148,6 +165,8 @@ class Judge {
 
   void judge_choice(RecordResult& result) {
     const int layer = name_of(result).layer;
+    const Pair experts = load(result);
+    if (judge_same_experts(experts, result)) return;
     const RecordResult* router = find(layer, Checkpoint::kRouter, result.token_idx);
     const bool affected = is_affected(result);
     if (affected && is_excusable(result) && (router == nullptr || router->reason == kAfterFlip)) {
@@ -157,18 +176,11 @@ class Judge {
                                              router->evidence == Evidence::kPartial);
     result.failing_metric = Metric::kMargin;
     if (!shown) return fail(kNoRouter, result);
-    const Pair experts = load(result);
     const Pair routers = load(*router);
-    const Tolerance& tolerance = request_.tolerances[static_cast<size_t>(router->checkpoint)];
-    FlipJudgement flip = judge_flip({experts.ref, routers.ref}, {experts.got, routers.got},
-                                    tolerance, router->metrics);
+    const FlipJudgement flip = judge_flip({experts.ref, routers.ref}, {experts.got, routers.got},
+                                          tolerance_of(*router), router->metrics);
     result.failing_value = flip.margin;
     result.failing_tolerance = flip.error;
-    if (flip.same_experts) {
-      compare_by_id(experts, result);
-      // Their order is no matter where each one's weight is held to its own.
-      flip.level = flip.level || has_whole_weights(result);
-    }
     if (!flip.level || result.contradicts_itself) return fail(flip.reason, result);
     pass(flip, router->evidence, result);
     if (!flip.same_experts && !request_.options.strict_argmax) here_ = std::min(here_, layer);
@@ -192,7 +204,7 @@ class Judge {
     comparison_.flips.push_back({result.checkpoint, result.token_idx, flip.ref_expert,
                                  flip.got_expert, flip.margin, flip.error, flip.same_experts});
     result.status = Verdict::kTieFlip;
-    if (request_.options.strict_argmax) {
+    if (request_.options.strict_argmax && !flip.same_experts) {
       result.failing_tolerance = 0;
       return;
     }
@@ -201,32 +213,53 @@ class Judge {
     result.failing_value = 0;
   }
 
-  // Compares what each expert has by its id, where both logs list the same ones in another order.
-  void compare_by_id(const Pair& experts, const RecordResult& choice) {
+  // Whether both logs list the same experts: then what each has is compared by its id. Their order
+  // is no matter where the weights show which expert each one belongs to.
+  bool judge_same_experts(const Pair& experts, RecordResult& result) {
+    const auto slots = slots_by_id(experts.ref, experts.got);
+    if (!slots) return false;
+    compare_by_id(*slots, result);
+    const RecordResult* weights =
+        find(name_of(result).layer, Checkpoint::kExpertWeights, result.token_idx);
+    if (weights == nullptr || !weights->metrics.facts.all_values || result.contradicts_itself) {
+      return false;
+    }
+    replace(compare_parts(experts.ref, experts.got, *slots, tolerance_of(result), request_.options),
+            result);
+    list_other_order(experts, result);
+    return true;
+  }
+
+  // By the first place at which the two lists differ.
+  void list_other_order(const Pair& experts, const RecordResult& choice) {
+    const auto [ref, got] = std::ranges::mismatch(experts.ref.values, experts.got.values);
+    constexpr double kNotLookedAt = std::numeric_limits<double>::quiet_NaN();
+    comparison_.flips.push_back({choice.checkpoint, choice.token_idx, static_cast<int64_t>(*ref),
+                                 static_cast<int64_t>(*got), kNotLookedAt, kNotLookedAt, true});
+  }
+
+  void compare_by_id(const ExpertSlots& slots, const RecordResult& choice) {
     for (const Checkpoint checkpoint : kByExpert) {
       RecordResult* result = find(name_of(choice).layer, checkpoint, choice.token_idx);
       if (result == nullptr || (result->failed() && !is_excusable(*result))) continue;
-      Pair pair = load(*result);
-      if (!pair.got.has_all_values() || pair.got.values.empty() ||
-          pair.got.values.size() % experts.ref.values.size() != 0) {
-        excuse(*result);
-        continue;
-      }
-      const Record got = in_order_of(experts.ref.values, experts.got.values, std::move(pair.got));
-      const Tolerance& tolerance = request_.tolerances[static_cast<size_t>(result->checkpoint)];
-      RecordResult held = compare_pair(pair.ref, got, tolerance, request_.options).result;
-      held.checkpoint = result->checkpoint;
-      held.token_idx = result->token_idx;
-      held.ref_team = result->ref_team;
-      held.got_team = result->got_team;
-      *result = held;
+      if (result->reason == kReferenceUnsound) continue;
+      const Pair pair = load(*result);
+      replace(compare_parts(pair.ref, pair.got, slots, tolerance_of(*result), request_.options),
+              *result);
     }
   }
 
-  bool has_whole_weights(const RecordResult& choice) {
-    const RecordResult* weights =
-        find(name_of(choice).layer, Checkpoint::kExpertWeights, choice.token_idx);
-    return weights != nullptr && weights->metrics.facts.all_values;
+  const Tolerance& tolerance_of(const RecordResult& result) const {
+    return request_.tolerances[static_cast<size_t>(result.checkpoint)];
+  }
+
+  // With what was found of the same records.
+  static void replace(RecordResult found, RecordResult& result) {
+    found.checkpoint = result.checkpoint;
+    found.token_idx = result.token_idx;
+    found.ref_team = result.ref_team;
+    found.got_team = result.got_team;
+    result = std::move(found);
   }
 
   void excuse(RecordResult& result) const {

@@ -10,8 +10,9 @@ namespace assay {
 // the results, or a fault. `request`: what the results were measured with.
 //
 // A near tie passes as kTieFlip, or fails under strict_argmax, and is listed in comparison.flips.
-// Of the same experts in another order each expert's values are compared by id; where the weights
-// are logged whole, such a record passes whatever the margin. After another choice of experts,
+// Where both list the same experts in another order, each expert's values are compared by its id
+// (expert_order.h), and so are the ids if the weights are logged whole; else the order takes a
+// near tie. Both are listed, too. After another choice of experts,
 // failing records that read what these computed are excused: in that layer what comes after the
 // choice, but for shared experts; all later layers; at later tokens, of the next layer what comes
 // from attention on. Their reason is kAfterFlip; they stay in the results until

@@ -71,8 +71,9 @@ void refuse_other_positions(const Comparison& comparison) {
         fmt::format("give --tokens ..{}, or log it again with assay run --follow {}", at - 1,
                     comparison.ref_path));
   }
-  if (!comparison.flips.empty()) {
-    const ExpertFlip& flip = comparison.flips.front();
+  const auto other = std::ranges::find(comparison.flips, false, &ExpertFlip::same_experts);
+  if (other != comparison.flips.end()) {
+    const ExpertFlip& flip = *other;
     throw Error(fmt::format("'{}' at token {} chooses other experts than {}: what follows from "
                             "them is no noise",
                             printable(name_of(comparison, flip.checkpoint), 80), flip.token_idx,

@@ -60,11 +60,13 @@ std::string replica_reason(const RecordResult& result) {
 
 // What the argmax, or experts, or both do in a verdict of kTieFlip.
 std::string_view flips(const Comparison& comparison) {
-  if (comparison.flips.empty()) return "the argmax flips";
-  const bool argmax = std::ranges::any_of(comparison.results, [](const RecordResult& result) {
-    return result.status == Verdict::kTieFlip && result.metrics.is_logits;
-  });
-  return argmax ? "the argmax and experts flip" : "experts flip";
+  const auto any = [&](bool is_logits) {
+    return std::ranges::any_of(comparison.results, [&](const RecordResult& result) {
+      return result.status == Verdict::kTieFlip && result.metrics.is_logits == is_logits;
+    });
+  };
+  if (!any(false)) return "the argmax flips";
+  return any(true) ? "the argmax and experts flip" : "experts flip";
 }
 
 // The first divergence, and what was computed before it at its token; null where there is none.

@@ -61,6 +61,20 @@ class MeasureFloors : public LogFiles {
   }
 };
 
+// Breaks if an engine that lists a token's experts in another order could have no floors.
+TEST_F(MeasureFloors, TheSameExpertsInAnotherOrderAreNoOtherChoice) {
+  const auto experts = [](const std::vector<float>& ids, const std::vector<float>& weights) {
+    return line("layer_0_experts", 0, ids) + line("layer_0_expert_weights", 0, weights);
+  };
+  const auto error = [](double of_all) { return [=](int, int) { return of_all; }; };
+  const std::string ref = put("ref.jsonl", text(error(0)) + experts({4, 7}, {0.75F, 0.25F}));
+  const std::string other =
+      put("other.jsonl", text(error(1e-5)) + experts({7, 4}, {0.25F, 0.7500001F}));
+  EXPECT_EQ(measure_floors({ref, other}, {}).floors.size(), kLayers + 1U);
+  const std::string wrong = put("wrong.jsonl", text(error(1e-5)) + experts({7, 5}, {0.25F, 0.75F}));
+  EXPECT_THAT(refusal({ref, wrong}), HasSubstr("'layer_0_experts' at token 0 fails"));
+}
+
 TEST_F(MeasureFloors, AFloorIsTheGreatestErrorOverTokensAndRuns) {
   const std::string a = log(
       "a.jsonl", [](int layer, int token) { return 1e-5 * (1 + layer) * (token == 1 ? 2 : 1); });

@@ -76,6 +76,12 @@ Evidence evidence_of(const Metrics& metrics, const Tolerance& tolerance, Evidenc
     reason = kZeroLogits;
     return Evidence::kUnproven;
   }
+  const bool other_choice =
+      metrics.argmax_ref && metrics.argmax_got && metrics.argmax_ref != metrics.argmax_got;
+  if (metrics.is_logits && other_choice && !metrics.regret) {
+    reason = kUnknownRegret;
+    return Evidence::kUnproven;
+  }
   Evidence shown = shown_by(metrics, tolerance);
   if (metrics.fitted_constant && shown == Evidence::kWhole) shown = Evidence::kPartial;
   if (shown == Evidence::kUnproven) {

@@ -30,6 +30,9 @@ inline constexpr std::string_view kMissingSequence = "the other log has no such 
 inline constexpr std::string_view kAfterSplit = "the two went on with other tokens";
 inline constexpr std::string_view kAfterFlip = "it follows from a flip of experts that were level";
 
+inline constexpr std::string_view kUnknownRegret =
+    "the two choose other tokens, and the reference does not list the other's, so that nothing "
+    "shows whether these are level";
 inline constexpr std::string_view kOtherOrder =
     "its experts are listed in another order, and what both log is of other ones";
 inline constexpr std::string_view kNoKl =

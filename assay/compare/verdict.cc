@@ -30,8 +30,10 @@ void judge_argmax(const Tolerance& tolerance, bool strict, RecordResult& result)
   if (!metrics.argmax_ref || !metrics.argmax_got || metrics.argmax_ref == metrics.argmax_got) {
     return;
   }
-  const bool level = regret <= margin;
-  if (!level || strict) fail_record(Metric::kArgmax, regret, strict ? 0 : margin, result);
+  const bool within = regret <= margin;
+  if (!within || strict) fail_record(Metric::kArgmax, regret, strict ? 0 : margin, result);
+  // Within by the least that the regret can be, it proves nothing: see evidence_of().
+  const bool level = within && metrics.regret.has_value();
   if (level && (!result.failed() || result.failing_metric == Metric::kArgmax)) {
     result.status = Verdict::kTieFlip;
   }

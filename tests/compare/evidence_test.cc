@@ -137,7 +137,7 @@ TEST(Evidence, RequiredArgmaxMustBeStatedByBoth) {
     metrics.n = 16;
     metrics.facts.all_values = true;
     if (c.ref) metrics.argmax_ref = 3;
-    if (c.got) metrics.argmax_got = 4;
+    if (c.got) metrics.argmax_got = 3;
     std::string_view reason;
     const EvidenceRequired asked{.argmax = true};
     EXPECT_EQ(evidence_of(metrics, kRelL2, asked, reason), Evidence::kWhole) << "no logits";

@@ -179,10 +179,22 @@ TEST_F(JudgeRecord, TieMarginIsBoundedByTheTolerance) {
   EXPECT_EQ(judge().failing_metric, Metric::kArgmax) << "a regret that is not known is not small";
   metrics_.regret.reset();
   EXPECT_EQ(judge().failing_metric, Metric::kArgmax);
-  metrics_.min_regret = 0.05;
-  EXPECT_EQ(judge().status, Verdict::kTieFlip);
   metrics_.min_regret = 0.07;
   EXPECT_EQ(judge().failing_metric, Metric::kArgmax);
+}
+
+// Breaks if a token that the reference does not list counted as level with its choice because it is
+// only known to be no better than those that are listed.
+TEST_F(JudgeRecord, ALowerBoundOfTheRegretProvesNoTie) {
+  metrics_.observed_error = 10;
+  set_argmax(1, 2, 0);
+  metrics_.regret.reset();
+  metrics_.min_regret = 0.001;
+  const RecordResult result = judge();
+  EXPECT_FALSE(result.failed());
+  EXPECT_EQ(result.evidence, Evidence::kUnproven);
+  EXPECT_EQ(result.status, Verdict::kIncomplete);
+  EXPECT_THAT(std::string(result.reason), testing::HasSubstr("does not list the other's"));
 }
 
 // Breaks if the token that the reference chooses could be cut away.

@@ -353,15 +353,38 @@ void warn(std::string warning, Comparison& comparison) {
   if (!warning.empty()) comparison.warnings.push_back(std::move(warning));
 }
 
+// Whether no prompt of the judged log has BOS: each begins without the reference's first token, the
+// same in all of them. A token that a single one of a batch lacks is none, and more than one is a
+// prompt that is cut.
+bool lacks_bos(const std::vector<Logs>& pairs) {
+  std::optional<int64_t> bos;
+  for (const auto& [ref, got] : pairs) {
+    if (ref->entries().empty() || got->entries().empty()) continue;
+    if (!have_tokens(*ref, *got) || left_out_offset(*ref, *got) != -1) return false;
+    const int64_t first = ref->header()->tokens.front();
+    if (bos.value_or(first) != first) return false;
+    bos = first;
+  }
+  return bos.has_value();
+}
+
+// What all sequences of two logs have in common.
+struct Run {
+  bool of_several = false;  // sequences
+  bool lacks_bos = false;
+};
+
 // Compares one sequence. Throws NothingInCommon if there is nothing to compare, unless it is one
-// `of_several`.
-Comparison compare_sequence(const Logs& logs, const CompareOptions& options, bool of_several,
+// of several.
+Comparison compare_sequence(const Logs& logs, const CompareOptions& options, const Run& run,
                             ThreadPool& pool) {
   Comparison comparison;
   comparison.ref_path = logs.ref->path();
   comparison.got_path = logs.got->path();
   comparison.whole_required = options.whole_required;
   comparison.alignment = align_by_headers(*logs.ref, *logs.got, options.align, options.offset);
+  comparison.alignment.lacks_bos =
+      run.lacks_bos && comparison.alignment.shift == Alignment::Shift::kByTokens;
   for (const auto* log : {&logs.ref, &logs.got}) {
     for (const std::string& warning : (*log)->warnings()) warn(warning, comparison);
   }
@@ -370,7 +393,7 @@ Comparison compare_sequence(const Logs& logs, const CompareOptions& options, boo
   warn(unused_globs(options.policy, names), comparison);
   comparison.ref_sequence = logs.ref->sequence();
   comparison.got_sequence = logs.got->sequence();
-  if (!of_several) warn(other_sequence(*logs.ref, *logs.got), comparison);
+  if (!run.of_several) warn(other_sequence(*logs.ref, *logs.got), comparison);
   warn(other_model(*logs.ref, *logs.got), comparison);
   warn(foreign_names(*logs.ref, *logs.got), comparison);
   warn(replayed_routing(*logs.ref, *logs.got), comparison);
@@ -386,7 +409,7 @@ Comparison compare_sequence(const Logs& logs, const CompareOptions& options, boo
   take_results(attempt, logs, options, comparison);
   const bool any = std::any_of(comparison.results.begin(), comparison.results.end(),
                                [](const RecordResult& result) { return result.of_ref; });
-  if (!any && !of_several) throw nothing_in_common(logs, options);
+  if (!any && !run.of_several) throw nothing_in_common(logs, options);
   MeasureRequest measured = request;
   measured.offset = comparison.alignment.offset;
   judge_expert_flips(measured, comparison);
@@ -430,11 +453,12 @@ Comparison compare_logs(const std::string& ref_path, const std::string& got_path
   const auto [ref, got] = read_indices(ref_path, got_path, options, pool);
   const std::vector<Logs> pairs = pair_logs(ref, got);
   check_names(ref, got, options);
-  if (pairs.size() == 1) return compare_sequence(pairs.front(), options, false, pool);
+  const Run run{pairs.size() > 1, lacks_bos(pairs)};
+  if (!run.of_several) return compare_sequence(pairs.front(), options, run, pool);
   std::vector<Comparison> sequences;
   bool any = false;
   for (const Logs& logs : pairs) {
-    sequences.push_back(compare_sequence(logs, options, true, pool));
+    sequences.push_back(compare_sequence(logs, options, run, pool));
     mark_missing_sequence(sequences.back());
     any = any || sequences.back().compared > 0;
   }

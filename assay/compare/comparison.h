@@ -138,6 +138,8 @@ struct Alignment {
   // What shows that one of the two has tokens before the other's first.
   enum class Shift : uint8_t { kNone, kByTokens, kByEmbedding };
   Shift shift = Shift::kNone;
+  // Each prompt of the judged log begins without the reference's first token, which is BOS.
+  bool lacks_bos = false;
 };
 
 // Where the two went on with different tokens after the same prompt. What they computed of these

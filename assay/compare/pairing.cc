@@ -81,12 +81,7 @@ class Pairer {
     return again == found ? -1 : again;
   }
 
-  // The headers show that the judged log's prompt begins without the reference's first token. More
-  // than one is no BOS, but a prompt that is cut.
-  bool is_left_out_bos(int64_t token_idx) const {
-    return alignment_.shift == Alignment::Shift::kByTokens && alignment_.offset == -1 &&
-           token_idx == 0;
-  }
+  bool is_left_out_bos(int64_t token_idx) const { return alignment_.lacks_bos && token_idx == 0; }
 
   Gap gap(const Name& name, int64_t token_idx) const {
     if (name.allowed) return {name.shared, token_idx, Evidence::kExcused, kAllowedMissing};

@@ -107,6 +107,7 @@ TEST_F(PairRecords, ExcusesTokensBeforeTheOthersFirstIfHeadersShowThem) {
   alignment_.offset = -1;
   const auto gaps_by = [&](Alignment::Shift shift) {
     alignment_.shift = shift;
+    alignment_.lacks_bos = shift == Alignment::Shift::kByTokens;
     pair(log_of("q", 0, 4), log_of("q", 0, 3));
     EXPECT_EQ(pairing_.pairs.size(), 3U);
     return gaps();
@@ -124,6 +125,7 @@ TEST_F(PairRecords, ExcusesTokensBeforeTheOthersFirstIfHeadersShowThem) {
                                   "q 4 unproven: it is missing in the other log"))
       << "the end of a log is not its beginning";
   alignment_.offset = -2;
+  alignment_.lacks_bos = false;
   pair(log_of("q", 0, 5), log_of("q", 0, 3));
   EXPECT_THAT(gaps(), ElementsAre("q 0 unproven: it is missing in the other log",
                                   "q 1 unproven: it is missing in the other log"))

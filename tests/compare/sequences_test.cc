@@ -198,6 +198,35 @@ TEST_F(SequencesTest, TokensOfTheReferenceAreNoPaddingByGuess) {
       compare(log("[21,22,9,9]", R"(,"mask":[[1,1,1,1],[1,1,0,0]])", {21, 22, 9, 9}), got).pass);
 }
 
+// Breaks if a token that an engine dropped from one sequence of a batch were excused as BOS.
+TEST_F(SequencesTest, BosIsWhatAllSequencesLack) {
+  const std::string names = R"(["a","b"])";
+  const std::string ref = header("[[1,11,12,13],[1,21,22,23]]", names) +
+                          records("a", {1, 11, 12, 13}) + records("b", {1, 21, 22, 23});
+  const Comparison none = compare(ref, header("[[11,12,13],[21,22,23]]", names) +
+                                           records("a", {11, 12, 13}) + records("b", {21, 22, 23}));
+  EXPECT_TRUE(none.pass);
+  EXPECT_EQ(none.evidence.excused, 2);
+  const Comparison one =
+      compare(ref, header("[[1,11,12,13],[21,22,23]]", names) + records("a", {1, 11, 12, 13}) +
+                       records("b", {21, 22, 23}));
+  EXPECT_FALSE(one.pass);
+  EXPECT_EQ(one.verdict, Verdict::kIncomplete);
+  EXPECT_EQ(one.evidence.unproven, 1);
+  EXPECT_EQ(one.evidence.excused, 0);
+}
+
+TEST_F(SequencesTest, BosIsTheSameInAllSequences) {
+  const std::string names = R"(["a","b"])";
+  const Comparison comparison =
+      compare(header("[[1,11,12,13],[2,21,22,23]]", names) + records("a", {1, 11, 12, 13}) +
+                  records("b", {2, 21, 22, 23}),
+              header("[[11,12,13],[21,22,23]]", names) + records("a", {11, 12, 13}) +
+                  records("b", {21, 22, 23}));
+  EXPECT_FALSE(comparison.pass);
+  EXPECT_EQ(comparison.evidence.unproven, 2);
+}
+
 // Breaks if a folder with a file for each sequence was not one log.
 TEST_F(SequencesTest, AFolderMayHaveAFileForEachSequence) {
   for (const std::string folder : {"ref", "got"}) std::filesystem::create_directories(path(folder));

@@ -76,6 +76,7 @@ class Measurer {
     const IndexEntry& got = request_.got.entry(pair.got);
     Record& b = request_.got.load(got, loaders.got);
     read_as_logits(b);
+    if (!pair.selected) return left_out(pair, b, loaders);
     if (pair.ref < 0) return alone(got, b, loaders.got.parts());
     const IndexEntry& ref = request_.ref.entries()[static_cast<size_t>(pair.ref)];
     Record& a = request_.ref.load(ref, loaders.ref);
@@ -121,6 +122,24 @@ class Measurer {
       result.status = Verdict::kIncomplete;
       result.reason = kReferenceUnsound;
     }
+  }
+
+  // Of a record that is not compared only a NaN or infinity counts that the reference does not
+  // have.
+  PairComparison left_out(const RecordPair& pair, Record& record, Loaders& loaders) const {
+    PairComparison result = alone(request_.got.entry(pair.got), record, loaders.got.parts());
+    result.result.selected = false;
+    const bool any = result.result.failing_metric == Metric::kNonfinite;
+    if (any && pair.ref >= 0) {
+      Record& ref =
+          request_.ref.load(request_.ref.entries()[static_cast<size_t>(pair.ref)], loaders.ref);
+      read_as_logits(ref);
+      if (has_nonfinite_beside(ref, record)) return result;
+    }
+    if (any && pair.ref < 0) return result;
+    PairComparison nothing;
+    nothing.result.of_ref = nothing.result.selected = false;
+    return nothing;
   }
 
   PairComparison alone(const IndexEntry& got, const Record& record,

@@ -327,4 +327,14 @@ PairComparison check_alone(const Record& got) {
   return pair;
 }
 
+bool has_nonfinite_beside(const Record& ref, const Record& got) {
+  const size_t common = std::min(ref.values.size(), got.values.size());
+  for (size_t i = 0; i < common; ++i) {
+    const float a = ref.values[i];
+    const float b = got.values[i];
+    if (!std::isfinite(b) && a != b && !(std::isnan(a) && std::isnan(b))) return true;
+  }
+  return check_alone(got).result.metrics.nonfinite > check_alone(ref).result.metrics.nonfinite;
+}
+
 }  // namespace assay

@@ -38,4 +38,8 @@ PairComparison compare_pair(const Record& ref, const Record& got, const Toleranc
 // infinity that is no padding of logits, or contradicts itself.
 PairComparison check_alone(const Record& got);
 
+// Whether `got`, which fails by a NaN or infinity when it is checked alone, has one that the
+// reference's record of the same tensor does not have.
+bool has_nonfinite_beside(const Record& ref, const Record& got);
+
 }  // namespace assay

@@ -100,25 +100,36 @@ class Pairer {
            is_selected(checkpoint, token);
   }
 
+  bool is_selected_of_got(const IndexEntry& entry) const {
+    return is_selected_of_got(got_.names().name(entry.checkpoint), entry.token_idx);
+  }
+
+  // Where the reference has the record of the same name and position; -1 if nowhere.
+  int64_t ref_place(const IndexEntry& entry) const {
+    int64_t token = 0;
+    const int32_t name = ref_.names().find(got_.names().name(entry.checkpoint));
+    if (name < 0 || __builtin_sub_overflow(entry.token_idx, alignment_.offset, &token)) return -1;
+    return ref_.find(name, token);
+  }
+
   bool is_selected(const std::string& checkpoint, int64_t token_idx) const {
     return options_.selection.has_token(token_idx) && options_.selection.has_checkpoint(checkpoint);
   }
 
   void add_unmatched(const std::vector<bool>& matched) {
     for (size_t i = 0; i < matched.size(); ++i) {
-      const IndexEntry& entry = got_.entries()[i];
-      if (matched[i] || !is_selected_of_got(got_.names().name(entry.checkpoint), entry.token_idx)) {
-        continue;
+      if (matched[i]) continue;
+      const auto place = static_cast<int64_t>(i);
+      if (is_selected_of_got(got_.entries()[i])) {
+        ++pairing_.unmatched_got;
+        pairing_.pairs.push_back({-1, place});
+      } else {
+        pairing_.pairs.push_back({ref_place(got_.entries()[i]), place, false, false});
       }
-      ++pairing_.unmatched_got;
-      pairing_.pairs.push_back({-1, static_cast<int64_t>(i)});
     }
     for (int64_t i = 0; i < std::ssize(got_.incomplete()); ++i) {
       const int64_t place = std::ssize(got_.entries()) + i;
-      const IndexEntry& entry = got_.entry(place);
-      if (is_selected_of_got(got_.names().name(entry.checkpoint), entry.token_idx)) {
-        pairing_.pairs.push_back({-1, place});
-      }
+      pairing_.pairs.push_back({-1, place, false, is_selected_of_got(got_.entry(place))});
     }
     for (const LogIndex::MissingRecord& missing_records : got_.missing_records()) {
       const bool selected =

@@ -17,6 +17,7 @@ struct RecordPair {
   // Logits that the judged log states a second time, as log-probabilities or the other way round:
   // they prove nothing, but must not be wrong.
   bool restated = false;
+  bool selected = true;  // false: only checked for a NaN or infinity that the reference lacks
 };
 
 // Which records of two logs belong together, under one alignment.
@@ -37,10 +38,10 @@ struct SharedNames {
 bool is_allowed_missing(const std::string& checkpoint, const CompareOptions& options);
 
 // Pairs what the reference has within `options.selection` with the records of `got` at its
-// positions plus the offset. Log-probabilities stand for logits; where the judged log has both and
-// the reference one, both are paired with it. A record without a counterpart is
-// a gap: excused where both headers show that the prompts begin otherwise, or options.allow_missing
-// names its checkpoint; otherwise unproven.
+// positions plus the offset; what else `got` has is checked by itself. Log-probabilities stand for
+// logits; where the judged log has both and the reference one, both are paired with it. A record
+// without a counterpart is a gap: excused where both headers show that the prompts begin otherwise,
+// or options.allow_missing names its checkpoint; otherwise unproven.
 Pairing pair_records(const LogIndex& ref, const LogIndex& got, const SharedNames& names,
                      const Alignment& alignment, const CompareOptions& options);
 

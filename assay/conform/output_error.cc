@@ -59,7 +59,9 @@ OutputError output_error(const std::string& ref, const std::string& got,
   const Comparison comparison = compare_logs(ref, got, options);
   OutputError error;
   error.total = std::ssize(comparison.results) + std::ssize(comparison.gaps);
-  for (const RecordResult& result : comparison.results) add_record(result, error);
+  for (const RecordResult& result : comparison.results) {
+    if (result.selected) add_record(result, error);
+  }
   finish(error);
   return error;
 }

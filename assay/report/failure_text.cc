@@ -130,7 +130,9 @@ std::string failure_of(const RecordResult& result) {
     case Metric::kNonfinite:
       return count_of(std::llround(value), "value that is not finite",
                       "values that are not finite") +
-             (result.of_ref ? "" : " in a record that the reference does not have");
+             (!result.selected ? " in a record that --checkpoints or --tokens leaves out"
+              : result.of_ref  ? ""
+                               : " in a record that the reference does not have");
     case Metric::kQuarantine:
       return count_of(std::llround(value), "garbage value");
     case Metric::kSize:

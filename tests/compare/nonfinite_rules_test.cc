@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,30 @@ TEST_F(NonfiniteRulesTest, InASketchThatTheReferenceDoesNotHave) {
       expect_failure(ref, head("layer_0_output", sketch_with(sum) + more));
     }
   }
+}
+
+// Breaks if narrowing a comparison hid a NaN that the reference does not have.
+TEST_F(NonfiniteRulesTest, InWhatIsNotSelected) {
+  std::vector<float> bad = waves(16, 2);
+  bad[5] = std::numeric_limits<float>::quiet_NaN();
+  const auto log = [&](const std::vector<float>& q, const std::vector<float>& later) {
+    return right_ + line("layer_0_q", 0, q) + line("embedding", 1, later);
+  };
+  const std::string ref = log(waves(16, 2), waves(64, 3));
+  options_.selection.set_checkpoints("embedding", "--checkpoints");
+  EXPECT_TRUE(compare(ref, log(waves(16, 7), waves(64, 3))).pass) << "other values are left out";
+  const Comparison comparison = compare(ref, log(bad, waves(64, 3)));
+  EXPECT_FALSE(comparison.pass);
+  ASSERT_TRUE(comparison.first_divergence);
+  EXPECT_EQ(comparison.first_divergence->checkpoint.name, "layer_0_q");
+  EXPECT_EQ(comparison.evidence.whole, 2);
+  EXPECT_TRUE(compare(log(bad, waves(64, 3)), log(bad, waves(64, 3))).pass) << "both have it";
+  std::vector<float> worse = bad;
+  worse[6] = std::numeric_limits<float>::infinity();
+  EXPECT_FALSE(compare(log(bad, waves(64, 3)), log(worse, waves(64, 3))).pass);
+  options_.selection.set_checkpoints("ops", "--checkpoints");
+  options_.selection.set_tokens("1", "--tokens");
+  expect_failure(ref, log(bad, waves(64, 3)));
 }
 
 // Breaks if only the values and counts of a record that has no counterpart were looked at.

@@ -419,6 +419,7 @@ Comparison compare_sequence(const Logs& logs, const CompareOptions& options, con
   warn(other_names(*logs.ref, *logs.got, options.selection), comparison);
   judge_comparison(comparison);
   warn(fitted_constants(comparison), comparison);
+  warn(zeros_of_both(comparison), comparison);
   warn(other_continuation(*logs.ref, *logs.got, comparison), comparison);
   comparison.ref_log = logs.ref;
   comparison.got_log = logs.got;

@@ -183,6 +183,25 @@ std::string fitted_constants(const Comparison& comparison) {
       count_of(count, "record"));
 }
 
+std::string zeros_of_both(const Comparison& comparison) {
+  const RecordResult* first = nullptr;
+  int64_t count = 0;
+  for (const RecordResult& result : comparison.results) {
+    const bool is_zero = result.status == Verdict::kInconclusive;
+    if (!is_zero || is_experts(comparison.checkpoints[static_cast<size_t>(result.checkpoint)])) {
+      continue;
+    }
+    if (count++ == 0) first = &result;
+  }
+  if (count == 0 || count == comparison.compared) return {};
+  return fmt::format(
+      "{} of {} records that were compared hold nothing but zeros in both logs, the first {} at "
+      "token {}: check that both engines compute {}",
+      count, comparison.compared,
+      printable(comparison.checkpoints[static_cast<size_t>(first->checkpoint)].name, 60),
+      first->token_idx, count == 1 ? "it" : "them");
+}
+
 std::string replayed_routing(const LogIndex& ref, const LogIndex& got) {
   for (const LogIndex* log : {&got, &ref}) {
     if (!log->header() || log->header()->routing != kRoutingReplayed) continue;

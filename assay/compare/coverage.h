@@ -46,6 +46,9 @@ std::string other_continuation(const LogIndex& ref, const LogIndex& got,
 // Logits that neither log calls log-probabilities were compared but for a constant.
 std::string fitted_constants(const Comparison& comparison);
 
+// Some records hold nothing but zeros in both logs.
+std::string zeros_of_both(const Comparison& comparison);
+
 // One of the logs is of an engine that was given its choice of experts: equal ids show nothing.
 std::string replayed_routing(const LogIndex& ref, const LogIndex& got);
 

@@ -128,6 +128,22 @@ TEST_F(NoExcuseTest, EqualInfinitiesHaveNoDivergence) {
   EXPECT_FALSE(comparison.results[0].metrics.kl);
 }
 
+// Breaks if layers that neither engine computed hid among those that both did.
+TEST_F(NoExcuseTest, ZerosOfBothAreCounted) {
+  const std::vector<float> zeros(20);
+  std::string log;
+  for (int layer = 0; layer < 4; ++layer) {
+    log +=
+        line(fmt::format("layer_{}_output", layer), 0, layer % 2 == 0 ? waves(20, layer) : zeros);
+  }
+  log += line("layer_3_experts", 0, {0});  // an id
+  const Comparison comparison = compare(log, log);
+  EXPECT_TRUE(comparison.pass);
+  EXPECT_THAT(comparison.warnings, ElementsAre(HasSubstr("2 of 5 records that were compared hold "
+                                                         "nothing but zeros in both logs, the "
+                                                         "first layer_1_output at token 0")));
+}
+
 // Breaks if equal infinities were called zeros.
 TEST_F(NoExcuseTest, EqualInfinitiesAreNotZeros) {
   const std::string log = line("embedding", 0, {INFINITY, 0, 0, 0});

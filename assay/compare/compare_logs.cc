@@ -18,6 +18,7 @@
 #include "assay/compare/merge_sequences.h"
 #include "assay/compare/nothing_in_common.h"
 #include "assay/compare/pairing.h"
+#include "assay/compare/prompt_end.h"
 #include "assay/compare/sequence_pairs.h"
 #include "assay/compare/split.h"
 #include "assay/compare/verdict.h"
@@ -415,6 +416,7 @@ Comparison compare_sequence(const Logs& logs, const CompareOptions& options, con
   judge_expert_flips(measured, comparison);
   part_at_split(logs, options.whole_required, comparison);
   move_excused_by_flips(comparison);
+  warn(hold_prompt_end(*logs.ref, *logs.got, comparison), comparison);
   sort_records(comparison, comparison.gaps);
   warn(other_names(*logs.ref, *logs.got, options.selection), comparison);
   judge_comparison(comparison);

@@ -35,6 +35,8 @@ inline constexpr std::string_view kUnknownRegret =
     "shows whether these are level";
 inline constexpr std::string_view kOtherOrder =
     "its experts are listed in another order, and what both log is of other ones";
+inline constexpr std::string_view kOtherInput =
+    "one header names another token than the other log chose before it";
 inline constexpr std::string_view kNoKl =
     "the policy has a limit of kl, which takes all values of both logs";
 inline constexpr std::string_view kZeroLogits =

@@ -56,6 +56,9 @@ class Search {
     if (first.reason == kAfterFlip) return std::nullopt;
     const Fork fork = *fork_;
     fork_.reset();
+    if (std::ranges::any_of(at_token, [&](const RecordResult& r) { return shows_same_token(r); })) {
+      return std::nullopt;
+    }
     const auto stated = tokens_.got_at(fork.token_idx + 1);
     if (stated && *stated != fork.got) return std::nullopt;  // what the fork says did not happen
     // Where the reference does not say where the prompt ends, what the other's header names is it.
@@ -75,6 +78,14 @@ class Search {
 
   bool is_embedding(const RecordResult& result) const {
     return comparison_.checkpoints[static_cast<size_t>(result.checkpoint)].name == "embedding";
+  }
+
+  // No two tokens have embeddings that begin with the same bits; near each other they may be, by
+  // one large element.
+  bool shows_same_token(const RecordResult& result) const {
+    constexpr int64_t kFewest = 4;  // values, of which fewer may agree by chance
+    return is_embedding(result) && result.metrics.identical && result.metrics.facts.head &&
+           result.metrics.compared >= kFewest;
   }
 
   // The logits that chose differently may themselves have failed.

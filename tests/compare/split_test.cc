@@ -171,6 +171,12 @@ TEST_F(FindSplit, PassingPartShowsNothingOfTheToken) {
   embedding.metrics.rel_l2 = 0;
   embedding.evidence = Evidence::kPartial;
   EXPECT_TRUE(find()) << "the layer after it tells";
+  embedding.metrics.identical = true;
+  embedding.metrics.compared = 3;
+  EXPECT_TRUE(find()) << "by chance";
+  embedding.metrics.compared = 10;
+  EXPECT_FALSE(find()) << "no other token has the same bits";
+  embedding.metrics.identical = false;
   fail(embedding, 0.05);
   EXPECT_TRUE(find()) << "the least that it differs by";
   embedding.metrics.facts = {.sketch = true};

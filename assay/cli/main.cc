@@ -12,6 +12,7 @@
 
 #include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
+#include "assay/cli/failed_report.h"
 #include "assay/cli/output.h"
 #include "assay/cli/signals.h"
 #include "base/error.h"
@@ -79,6 +80,31 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
+// Runs the command. Throws CLI::Success where help was asked for.
+void parse(CLI::App& app, int argc, char** argv) {
+  check_command(app, argc, argv);
+  check_subcommand(app, argc, argv);
+  try {
+    app.parse(arguments_for_cli11(argc, argv));
+  } catch (const CLI::Success&) {
+    throw;
+  } catch (const CLI::ParseError& error) {
+    const auto parsed = app.get_subcommands();
+    std::string command;
+    for (const CLI::App* each = &app; !each->get_subcommands().empty();) {
+      each = each->get_subcommands().front();
+      command += " " + each->get_name();
+    }
+    throw Error(message_of(error, parsed), {}, fmt::format("see assay{} --help", command));
+  }
+}
+
+// One line, of our own errors as they are.
+std::string message_of(const std::exception& error) {
+  const bool ours = dynamic_cast<const Error*>(&error) != nullptr;
+  return ours ? error.what() : printable(error.what());
+}
+
 int run(int argc, char** argv) {
   CLI::App app(
       "Assay tells whether an engine for language models computes what its reference "
@@ -107,23 +133,19 @@ int run(int argc, char** argv) {
   add_fleet(app, exit_code);
   add_engine(app, exit_code);
   refuse_empty_values(app);
-  check_command(app, argc, argv);
-  check_subcommand(app, argc, argv);
   try {
-    app.parse(arguments_for_cli11(argc, argv));
+    parse(app, argc, argv);
   } catch (const CLI::Success& asked) {  // --help, --version
     std::ostringstream text;
     const int code = app.exit(asked, text, text);
     print_text(text.str());
     return code;
-  } catch (const CLI::ParseError& error) {
-    const auto parsed = app.get_subcommands();
-    std::string command;
-    for (const CLI::App* each = &app; !each->get_subcommands().empty();) {
-      each = each->get_subcommands().front();
-      command += " " + each->get_name();
-    }
-    throw Error(message_of(error, parsed), {}, fmt::format("see assay{} --help", command));
+  } catch (const Interrupted&) {
+    replace_report(app, "interrupted");
+    throw;
+  } catch (const std::exception& error) {
+    replace_report(app, message_of(error));
+    throw;
   }
   return exit_code;
 }
@@ -133,12 +155,6 @@ int interrupted() {
   const int signal = interrupting_signal();
   print_error(fmt::format("interrupted by SIG{}", sigabbrev_np(signal)));
   return kSignalled + signal;
-}
-
-// One line, of our own errors as they are.
-std::string message_of(const std::exception& error) {
-  const bool ours = dynamic_cast<const Error*>(&error) != nullptr;
-  return ours ? error.what() : printable(error.what());
 }
 
 }  // namespace

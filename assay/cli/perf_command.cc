@@ -49,6 +49,12 @@ void check_alpha(double value) {
               "it is the chance of a false alarm, such as 0.01");
 }
 
+// After the report, which an exception would take back.
+int refuse(const Error& error) {
+  print_error(error.what());
+  return kNotComparable;
+}
+
 int run(const PerfArguments& arguments) {
   arguments.flags.apply();
   arguments.report.check_output(arguments.flags.inputs());
@@ -56,12 +62,13 @@ int run(const PerfArguments& arguments) {
   show_report(perf_reports(), judged, arguments.report);
   if (judged.fails()) return kDiverged;
   if (const size_t skipped = judged.speed.skipped.size(); skipped > 0) {
-    throw Error(fmt::format("skips {} that the base measured, such as {}",
-                            count_of(skipped, "benchmark"), judged.speed.skipped.front()),
-                arguments.head, "mend it, or leave it out of both with --benchmark_filter");
+    return refuse(Error(fmt::format("skips {} that the base measured, such as {}",
+                                    count_of(skipped, "benchmark"), judged.speed.skipped.front()),
+                        arguments.head,
+                        "mend it, or leave it out of both with --benchmark_filter"));
   }
   if (judged.speed.too_few_pairs()) {
-    throw Error(too_few_pairs_text(judged.speed), arguments.head);
+    return refuse(Error(too_few_pairs_text(judged.speed), arguments.head));
   }
   return kInParity;
 }

@@ -1,6 +1,7 @@
 #include "assay/cli/report_flags.h"
 
 #include "assay/cli/checks.h"
+#include "assay/cli/failed_report.h"
 
 namespace assay {
 
@@ -18,7 +19,7 @@ CLI::Option* ReportFlags::add_json(CLI::App& command, const std::string& help) {
 }
 
 void ReportFlags::add_output(CLI::App& command, const std::string& help) {
-  command.add_option("-o,--output", output, help);
+  command.add_option("-o,--output", output, help)->type_name(kReportType);
 }
 
 void ReportFlags::check_output(const std::vector<std::string>& inputs) const {

@@ -20,37 +20,10 @@ namespace {
 
 constexpr size_t kMaxCommandBytes = 8000;
 
-// The text of a workflow command.
-std::string command_data(std::string_view text) {
-  std::string out;
-  for (const char c : printable(text, 2000)) {
-    if (c == '%') {
-      out += "%25";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
-std::string command_property(std::string_view text) {
-  std::string out;
-  for (const char c : command_data(text)) {
-    if (c == ':') {
-      out += "%3A";
-    } else if (c == ',') {
-      out += "%2C";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
 std::string annotation(const std::string& file, const std::string& title,
                        const std::string& message) {
-  return fmt::format("::error file={},title={}::{}\n", command_property(file),
-                     command_property(title), command_data(message));
+  return fmt::format("::error file={},title={}::{}\n", github_property(file),
+                     github_property(title), github_data(message));
 }
 
 std::string code(std::string_view text) {
@@ -135,11 +108,37 @@ std::string head(const Comparison& comparison, const ReportContext& context) {
 
 }  // namespace
 
+std::string github_data(std::string_view text) {
+  std::string out;
+  for (const char c : printable(text, 2000)) {
+    if (c == '%') {
+      out += "%25";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string github_property(std::string_view text) {
+  std::string out;
+  for (const char c : github_data(text)) {
+    if (c == ':') {
+      out += "%3A";
+    } else if (c == ',') {
+      out += "%2C";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
 void GithubReport::write_annotations(const Comparison& comparison, const TextSink& sink) const {
   if (!comparison.pass && comparison.failed == 0) {
     sink(fmt::format("::error file={},title=Assay%3A {}::{}\n",
-                     command_property(comparison.got_path), verdict_name(comparison.verdict),
-                     command_data(incomplete_text(comparison))));
+                     github_property(comparison.got_path), verdict_name(comparison.verdict),
+                     github_data(incomplete_text(comparison))));
     return;
   }
   const std::vector<CheckpointGroup> groups = failing_groups(comparison);

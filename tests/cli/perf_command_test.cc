@@ -110,8 +110,11 @@ TEST_F(PerfCommand, GithubsSummaryIsNotAppendedToAnInput) {
   const std::string base = bench("base.json", 1.0);
   const std::string before = contents(base);
   setenv("GITHUB_STEP_SUMMARY", base.c_str(), 1);
-  expect_error({"perf", base, bench("head.json", 1.0), "--format", "github"},
-               base + ": the summary would overwrite its input; give another GITHUB_STEP_SUMMARY");
+  const Outcome outcome = run({"perf", base, bench("head.json", 1.0), "--format", "github"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err,
+              testing::HasSubstr(base + ": the summary would overwrite its input; give another "
+                                        "GITHUB_STEP_SUMMARY"));
   unsetenv("GITHUB_STEP_SUMMARY");
   EXPECT_EQ(contents(base), before);
 }

@@ -1,0 +1,91 @@
+#include "assay/cli/failed_report.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include "assay/cli/output.h"
+#include "assay/report/error_report.h"
+#include "base/new_file.h"
+
+namespace assay {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What was given to a flag of the command last; empty if it was not.
+std::string value_of(const CLI::App& command, const std::string& flag) {
+  const CLI::Option* option = command.get_option_no_throw(flag);
+  return option == nullptr || option->results().empty() ? "" : option->results().back();
+}
+
+bool has_report(const CLI::App& command) {
+  const CLI::Option* option = command.get_option_no_throw("--output");
+  return option != nullptr && option->get_type_name() == kReportType;
+}
+
+// Whether the file is what the command reads, or a log in a folder that it reads.
+bool is_input(const CLI::App& command, const fs::path& file) {
+  std::error_code none;
+  const bool is_log = file.extension() == ".jsonl";
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_single_name() == "output") continue;
+    for (const std::string& value : option->results()) {
+      if (fs::equivalent(value, file, none)) return true;
+      for (fs::path above = fs::absolute(file, none).parent_path();
+           is_log && above.has_relative_path(); above = above.parent_path()) {
+        if (fs::equivalent(value, above, none)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+void remove_report(const std::string& path) {
+  std::error_code none;
+  const std::string place = place_of(path);
+  if (fs::is_regular_file(place, none)) fs::remove(place, none);
+}
+
+// Writes it if there is one of the format; else what an earlier run left is removed.
+void replace_file(const std::string& format, const std::string& path, const FailedCommand& failed) {
+  try {
+    if (format == "github") {
+      write_step_summary(
+          path, [&](size_t, const TextSink& sink) { write_github_error_summary(failed, sink); });
+      return;
+    }
+    if (format == "junit") {
+      write_output(path, [&](const TextSink& sink) { write_junit_error(failed, sink); });
+      return;
+    }
+  } catch (...) {
+    // Then at least nothing stale is left.
+  }
+  remove_report(path);
+}
+
+}  // namespace
+
+void replace_report(const CLI::App& app, const std::string& message) noexcept {
+  try {
+    const CLI::App* command = &app;
+    FailedCommand failed{"assay", message, utc_now()};
+    while (!command->get_subcommands().empty()) {
+      command = command->get_subcommands().front();
+      failed.command += " " + command->get_name();
+    }
+    if (!has_report(*command)) return;
+    const std::string format = value_of(*command, "--format");
+    const std::string path = value_of(*command, "--output");
+    const bool github = format == "github";
+    if (github) write_output("", [&](const TextSink& sink) { write_github_error(failed, sink); });
+    const std::string place = github && path.empty() ? step_summary_path(path) : path;
+    if (place.empty() || place == "-" || is_input(*command, place)) return;
+    replace_file(format, path, failed);
+  } catch (...) {
+    // The error itself is told.
+  }
+}
+
+}  // namespace assay

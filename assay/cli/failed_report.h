@@ -1,0 +1,17 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace assay {
+
+// How ReportFlags marks its -o in help, by which failed reports are found.
+inline constexpr const char* kReportType = "REPORT";
+
+// After an error: the report that the command was to write (ReportFlags), and that an earlier run
+// may have left there, must not look like this run's. A report of JUnit or for GitHub holds the
+// error, any other is removed; an input of the command stays. `app` may be parsed in part. Never
+// throws.
+void replace_report(const CLI::App& app, const std::string& message) noexcept;
+
+}  // namespace assay

@@ -1,0 +1,119 @@
+// A report of an earlier run must not pass for that of a run which ended with an error.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/cli/program.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+class FailedReport : public Program {
+ protected:
+  void SetUp() override {
+    Program::SetUp();
+    log_ = put("ref.jsonl", line("logits", 0, {1, 2, 3}));
+    other_ = put("got.jsonl", line("logits", 0, {1, 2, 3}));
+    report_ = folder_ + "/report";
+  }
+
+  // Runs a command that fails, with a report of an earlier run in its place.
+  Outcome fail(std::vector<std::string> arguments) {
+    put("report", "STALE failures=\"0\"");
+    arguments.insert(arguments.end(), {"-o", report_});
+    Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_THAT(outcome.err, StartsWith("assay: "));
+    return outcome;
+  }
+
+  bool exists() const { return std::filesystem::exists(report_); }
+
+  std::string log_;
+  std::string other_;
+  std::string report_;
+};
+
+TEST_F(FailedReport, OfJunitHoldsTheError) {
+  const std::vector<std::vector<std::string>> commands = {
+      {"compare", log_, folder_ + "/none", "--format", "junit"},
+      {"compare", log_, other_, "--policy", folder_ + "/none", "--format", "junit"},
+      {"compare", log_, other_, "--align", "x", "--format", "junit"},
+      {"compare", log_, "--no-such-flag", "--format", "junit"},
+      {"compare", log_, "--format", "junit"},
+      {"conform", "no-such-engine", "--format", "junit"}};
+  for (const auto& command : commands) {
+    fail(command);
+    const std::string text = contents(report_);
+    EXPECT_THAT(text, HasSubstr("<testsuite id=\"0\""));
+    EXPECT_THAT(text, HasSubstr("tests=\"1\" failures=\"0\" errors=\"1\""));
+    EXPECT_THAT(text, HasSubstr("<error type=\"error\" message=\""));
+    EXPECT_THAT(text, Not(HasSubstr("STALE")));
+  }
+  fail({"compare", log_, folder_ + "/none", "--format", "junit"});
+  EXPECT_THAT(contents(report_), HasSubstr("/none: cannot open"));
+}
+
+TEST_F(FailedReport, ForGithubIsAnAnnotationAndASummary) {
+  const Outcome outcome = fail({"compare", log_, folder_ + "/none", "--format", "github"});
+  EXPECT_THAT(outcome.out, StartsWith("::error title=assay compare failed::" + folder_));
+  EXPECT_THAT(contents(report_), HasSubstr("assay compare failed"));
+  EXPECT_THAT(contents(report_), Not(HasSubstr("STALE")));
+  EXPECT_THAT(run({"compare", log_, folder_ + "/none", "--format", "github"}).out,
+              StartsWith("::error "))
+      << "without a file, too";
+}
+
+TEST_F(FailedReport, OfAnyOtherFormatIsRemoved) {
+  const std::string none = folder_ + "/none";
+  const std::vector<std::vector<std::string>> commands = {
+      {"compare", log_, none},
+      {"compare", log_, none, "--json"},
+      {"compare", log_, none, "--format", "html"},
+      {"compare", log_, none, "--format", "xyz"},
+      {"compare", log_, other_, none},
+      {"matrix", log_, none},
+      {"matrix", log_, none, "--json"},
+      {"floors", log_, none},
+      {"perf", none, none, "--format", "json"},
+      {"conform", "no-such-engine"},
+      {"invariance", "no-such-engine"}};
+  for (const auto& command : commands) {
+    fail(command);
+    EXPECT_FALSE(exists()) << command.front();
+  }
+}
+
+// Breaks if a mistyped -o lost what the command reads.
+TEST_F(FailedReport, AnInputIsNotRemoved) {
+  std::filesystem::create_directories(folder_ + "/runs");
+  const std::string in_folder = put("runs/a.jsonl", contents(log_));
+  const std::vector<std::vector<std::string>> commands = {
+      {"compare", log_, other_, "-o", other_},
+      {"compare", log_, other_, "--format", "junit", "-o", log_},
+      {"compare", log_, folder_ + "/none", "-o", log_},
+      {"compare", log_, other_, "--no-such-flag", "-o", other_},
+      {"matrix", log_, folder_ + "/runs", folder_ + "/none", "-o", in_folder}};
+  for (const auto& command : commands) {
+    EXPECT_EQ(run(command).exit_code, 2);
+    for (const std::string& input : {log_, other_, in_folder}) {
+      EXPECT_EQ(contents(input), line("logits", 0, {1, 2, 3})) << command.back();
+    }
+  }
+}
+
+TEST_F(FailedReport, WhatIsNoReportOfTheCommandStays) {
+  const std::string kept = put("kept.jsonl", "kept");
+  EXPECT_EQ(run({"import", folder_ + "/none", "-o", kept}).exit_code, 2);
+  EXPECT_EQ(contents(kept), "kept");
+}
+
+}  // namespace
+}  // namespace assay

@@ -280,7 +280,12 @@ std::optional<double> norm_without_garbage(const RecordView& ref, double norm, i
     if (std::isfinite(value) && value != 0) usual.push_back(std::abs(value));
   }
   if (usual.empty() && ref.top.size() > 1) usual.push_back(std::abs(ref.top[1].value));
-  if (norm < kNotComputed || usual.empty()) return std::nullopt;
+  if (norm < kNotComputed) return std::nullopt;
+  if (usual.empty()) {
+    // One element is nearly all of it, and nothing tells how large the others are.
+    const bool is_one = largest_magnitude(ref).value_or(0) >= norm / 2;
+    return is_one ? std::optional(0.0) : std::nullopt;
+  }
   const double most = static_cast<double>(upper_median(usual)) * root_of(n);
   return norm >= kMagnitudeScale * most ? std::optional(most) : std::nullopt;
 }

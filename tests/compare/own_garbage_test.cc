@@ -65,6 +65,18 @@ TEST_F(OwnGarbageTest, IsComparedWhereTheLogWouldShowAnAddress) {
   EXPECT_EQ(compare(log(ref_), log(got)).verdict, Verdict::kWrong);
 }
 
+// Breaks if sums that one value swamps proved the others, where nothing else is logged.
+TEST_F(OwnGarbageTest, InSummariesAloneLeavesTheRestUnproven) {
+  const auto log = [](double largest, double least) {
+    return line("layer_0_q", 0, {},
+                fmt::format(R"(,"n":64,"summary":{{"min":{},"max":{},"mean":{},"l2":{}}})", least,
+                            largest, largest / 64, largest));
+  };
+  EXPECT_EQ(compare(log(1e30, -1), log(1e30, -9)).verdict, Verdict::kIncomplete);
+  EXPECT_EQ(compare(log(1e30, -1), log(1e30, -1)).verdict, Verdict::kIncomplete);
+  EXPECT_TRUE(compare(log(1e5, -1), log(1e5, -1)).pass) << "a massive activation";
+}
+
 // Breaks if the low half of an address could be a NaN that nobody hears of.
 TEST_F(OwnGarbageTest, InTheReferenceDoesNotExcuseANaN) {
   std::vector<float> garbage = ref_;

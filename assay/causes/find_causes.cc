@@ -228,6 +228,10 @@ void find_causes(const Model* model, Comparison& comparison,
         "the judged log contradicts itself there: look at what writes it before what is computed";
     return;
   }
+  if (comparison.first_divergence->metric == Metric::kSize) {
+    comparison.cause_hint = "the tensors have other sizes: look at the shapes that are logged";
+    return;
+  }
   comparison.cause_hint = causes::other_prompt_hint(comparison);
   if (!comparison.cause_hint.empty()) return;
   const auto target = causes::find_op(comparison.first_divergence->checkpoint.name);

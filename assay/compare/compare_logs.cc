@@ -282,8 +282,25 @@ void part_at_split(const Logs& logs, bool whole_required, Comparison& comparison
   comparison.split.reset();
 }
 
+// "layer_0_q at tokens 3 to 7": the first checkpoint of a log and the positions of all.
+std::string extent_of(const LogIndex& log) {
+  const auto by_token = [](const IndexEntry& a, const IndexEntry& b) {
+    return a.token_idx < b.token_idx;
+  };
+  const auto [first, last] =
+      std::minmax_element(log.entries().begin(), log.entries().end(), by_token);
+  if (first == log.entries().end()) return "no records";
+  return fmt::format("{} such as {} at tokens {} to {}", count_of(log.names().size(), "checkpoint"),
+                     printable(log.names().name(log.entries().front().checkpoint), 60),
+                     first->token_idx, last->token_idx);
+}
+
 NothingInCommon nothing_in_common(const Logs& logs, const CompareOptions& options) {
-  std::string hint = "compare logs of the same checkpoints and tokens, or give --align N";
+  std::string hint = fmt::format("the reference has {}, the other {}: ", extent_of(*logs.ref),
+                                 extent_of(*logs.got));
+  if (options.align == AlignMode::kFixed) hint += "leave --align out, or ";
+  hint += "compare logs of the same checkpoints and tokens";
+  if (options.align == AlignMode::kIndex) hint += ", or leave --align out";
   if (!options.selection.is_all()) hint += ", or select more with --tokens and --checkpoints";
   const std::string fitting = fitting_map(*logs.ref, *logs.got);
   if (!fitting.empty()) hint = fitting;

@@ -11,14 +11,8 @@ namespace assay {
 namespace {
 
 constexpr std::string_view kNoFact = "the logs have no value, sketch or summary of it in common";
-constexpr std::string_view kNoElements = "it has no elements";
 constexpr std::string_view kOnlyZeros =
     "the values in common are all zero, and nothing else is in common";
-constexpr std::string_view kOnlyInfinite = "the values in common are all infinite";
-constexpr std::string_view kUnclearNonfinite =
-    "some elements are not finite, and the logs do not tell whether they are the same in both";
-constexpr std::string_view kSwampedSums =
-    "its sums differ and are mostly those of padding or garbage: log all values";
 constexpr std::string_view kOnlyPart =
     "only a part of it was compared, and whole evidence is required";
 constexpr std::string_view kNoArgmax[] = {

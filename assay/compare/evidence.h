@@ -30,6 +30,12 @@ inline constexpr std::string_view kMissingSequence = "the other log has no such 
 inline constexpr std::string_view kAfterSplit = "the two went on with other tokens";
 inline constexpr std::string_view kAfterFlip = "it follows from a flip of experts that were level";
 
+inline constexpr std::string_view kNoElements = "it has no elements";
+inline constexpr std::string_view kOnlyInfinite = "the values in common are all infinite";
+inline constexpr std::string_view kUnclearNonfinite =
+    "some elements are not finite, and the logs do not tell whether they are the same in both";
+inline constexpr std::string_view kSwampedSums =
+    "its sums differ and are mostly those of padding or garbage";
 inline constexpr std::string_view kUnknownRegret =
     "the two choose other tokens, and the reference does not list the other's, so that nothing "
     "shows whether these are level";

@@ -11,7 +11,7 @@ namespace assay {
 namespace {
 
 constexpr const char* kInputHint =
-    "log both with the same input, or give --align N to compare anyway";
+    "log both with the same input, or give --align=0 to compare anyway";
 
 // Whether `a` from its `skipped`th on is the beginning of `b`, or as much as both have.
 bool follows(const std::vector<int64_t>& a, size_t skipped, const std::vector<int64_t>& b) {

@@ -123,6 +123,17 @@ std::string contradiction_in(const RecordResult& result) {
   return fmt::format("the log contradicts itself: {} do not agree", result.reason);
 }
 
+std::string size_reason(int64_t n, int64_t ref_n) {
+  std::string text = fmt::format("{} elements, {} in the reference: not the same tensor", n, ref_n);
+  const int64_t more = std::max(n, ref_n);
+  const int64_t less = std::min(n, ref_n);
+  if (less < 2 || more % less != 0) return text;
+  return fmt::format(
+      "{} ({} times as many: if these are tokens, the shape is [{}, {}], and dims, "
+      "where given, begins with t)",
+      text, more / less, more / less, less);
+}
+
 std::string failure_of(const RecordResult& result) {
   const double value = result.failing_value;
   const double tolerance = result.failing_tolerance;
@@ -136,8 +147,7 @@ std::string failure_of(const RecordResult& result) {
     case Metric::kQuarantine:
       return count_of(std::llround(value), "garbage value");
     case Metric::kSize:
-      return fmt::format("{} elements, {} in the reference: not the same tensor",
-                         std::llround(value), std::llround(tolerance));
+      return size_reason(std::llround(value), std::llround(tolerance));
     case Metric::kContradiction:
       return contradiction_in(result);
     case Metric::kReplica:

@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "assay/compare/evidence.h"
+#include "assay/compare/log_index.h"
 #include "assay/log/checkpoint_set.h"
 #include "assay/report/failure_text.h"
 #include "base/count_of.h"
@@ -103,6 +106,38 @@ std::string narrowing_tokens(const Coverage& coverage) {
   return clean ? fmt::format("{}..{}", first, last) : "";
 }
 
+// What to do about a reason, whatever else is unproven.
+constexpr std::pair<std::string_view, std::string_view> kAdvice[] = {
+    {kReferenceUnsound, "record the reference again: nothing can be held to that record"},
+    {kReplicasDiffer, "record the reference again: nothing can be held to that record"},
+    {kZeroLogits,
+     "check that both engines ran, or leave these records out with --tokens or --checkpoints"},
+    {kNoElements, "check its shape, or leave such records out with --checkpoints"},
+    {kOnlyInfinite,
+     "check that both engines compute it, or leave such records out with --checkpoints"},
+    {kUnclearNonfinite, "log all values of it on both sides (--values all)"},
+    {kSwampedSums, "log all values of it on both sides (--values all)"},
+    {kUnknownRegret, "log all values of it on both sides (--values all)"},
+    {kOtherOrder, "log all values of it on one side (--values all), or a summary on both"},
+    {kOtherInput, "name the same tokens in both headers, or log all values (--values all)"},
+    {kDifferentPromptStart,
+     "run the same tokens in both, or accept what is excused with --evidence any"},
+    {kMissingSequence,
+     "log that sequence, or name the tokens of each in both headers, by which they are paired"},
+};
+
+// Whether the first record that is unproven is a row of one of several tokens.
+bool is_row(const Comparison& comparison) {
+  const EvidenceCounts::Place& first = *comparison.evidence.first_unproven;
+  const auto holds = [&](const std::shared_ptr<const LogIndex>& log, int64_t token_idx) {
+    if (!log) return false;
+    const int64_t place = log->find(log->names().find(first.checkpoint.name), token_idx);
+    return place >= 0 && log->entry(place).row > 0;
+  };
+  return holds(comparison.ref_log, first.token_idx) ||
+         holds(comparison.got_log, first.token_idx + comparison.alignment.offset);
+}
+
 }  // namespace
 
 std::string incomplete_advice(const Comparison& comparison) {
@@ -112,17 +147,20 @@ std::string incomplete_advice(const Comparison& comparison) {
       std::any_of(comparison.gaps.begin(), comparison.gaps.end(),
                   [](const Gap& gap) { return gap.evidence == Evidence::kUnproven; });
   const std::string accept = "accept what is missing with " + accepting_flags(comparison);
+  for (const auto& [reason, advice] : kAdvice) {
+    if (first.reason == reason) return std::string(advice);
+  }
   if (first.reason == kAfterFlip) {
     return fmt::format(
         "give the engine the reference's experts, as {} does for Assay's, or accept what is "
         "excused with --evidence any",
         replay_command(comparison));
   }
-  if (first.reason == kReferenceUnsound) {
-    return "record the reference again: nothing can be held to that record";
-  }
-  if (!is_gap && first.reason == kZeroLogits) {
-    return "check that both engines ran, or leave these records out with --tokens or --checkpoints";
+  if (first.reason == kAfterSplit && comparison.split) {
+    return fmt::format(
+        "let the engine evaluate the reference's tokens, as assay run MODEL --follow {} does, "
+        "narrow the comparison with --tokens ..{}, or accept what is excused with --evidence any",
+        shell_quoted(comparison.ref_path), comparison.split->token_idx - 1);
   }
   if (!is_gap && (first.reason == kNoKl || first.reason == kNoLimit)) {
     return "log all values on both sides (--values all), or give that checkpoint a limit of rel_l2 "
@@ -134,6 +172,11 @@ std::string incomplete_advice(const Comparison& comparison) {
   if (!is_gap && lacks_argmax(first.reason)) {
     return "log summary.argmax or all values of the logits on both sides, or accept parts with "
            "--evidence any";
+  }
+  if (!is_gap && is_row(comparison)) {
+    return "it is a row of a record of several tokens, whose first values are in the first row: "
+           "log "
+           "all values, or a record for each token";
   }
   if (!is_gap) {
     const bool part = comparison.whole_required && first.reason != kMissing;

@@ -233,6 +233,11 @@ TEST_F(ComparisonTest, RejectsLogsWithNothingInCommon) {
               HasSubstr("no record in common with the reference"));
   options_.align = AlignMode::kIndex;
   EXPECT_THAT(failure(line("logits", 0, {1}), line("logits", 1, {1})), HasSubstr("no record"));
+  options_.align = AlignMode::kFixed;
+  options_.offset = 50;
+  EXPECT_THAT(failure(line("logits", 0, {1}), line("logits", 1, {1})),
+              HasSubstr("the reference has 1 checkpoint such as logits at tokens 0 to 0, the other "
+                        "1 checkpoint such as logits at tokens 1 to 1: leave --align out, or"));
 }
 
 TEST_F(ComparisonTest, UnmatchedRecordsAreCountedAndStillChecked) {

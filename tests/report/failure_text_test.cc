@@ -98,6 +98,10 @@ TEST_F(FailureText, ATensorOfAnotherSizeIsToldWithBothSizes) {
   EXPECT_EQ(first_failure_reason(comparison),
             "4 elements, 3 in the reference: not the same tensor");
   EXPECT_EQ(verdict_meaning(comparison), "tensors of other sizes than the reference's");
+  EXPECT_EQ(first_failure_reason(
+                compare(line("layer_0_q", 0, {1, 9}), line("layer_0_q", 0, {1, 9, 3, 11}))),
+            "4 elements, 2 in the reference: not the same tensor (2 times as many: if these are "
+            "tokens, the shape is [2, 2], and dims, where given, begins with t)");
 }
 
 // Breaks if a log that says one thing twice, and not the same, failed without a word of which.

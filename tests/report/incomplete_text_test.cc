@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <string>
+#include <vector>
+
 #include "tests/compare/comparison_case.h"
 
 namespace assay {
@@ -140,6 +144,54 @@ TEST_F(IncompleteText, ALimitOfKlTakesAllValues) {
   EXPECT_THAT(text(zeros + line("layer_0_output", 0, waves(8)),
                    zeros + line("layer_0_output", 0, waves(8))),
               HasSubstr("check that both engines ran"));
+}
+
+// Breaks if advice asked for what the record has, or for what cannot help.
+TEST_F(IncompleteText, AdviceIsThatOfTheReason) {
+  const std::string right = line("embedding", 0, waves(8));
+  const std::string infinite = right + line("layer_0_q", 0, std::vector<float>(8, INFINITY));
+  EXPECT_THAT(text(infinite, infinite), HasSubstr("check that both engines compute it"));
+  const std::string empty = right + line("layer_0_q", 0, {});
+  EXPECT_THAT(text(empty, empty), HasSubstr("it has no elements; check its shape"));
+  const auto summary = [&](int argmax) {
+    return right + line("logits", 0, {},
+                        fmt::format(R"(,"n":100000,"summary":{{"l2":1000,"argmax":{0},)"
+                                    R"("top":[[{0},5],[{1},4.999]]}})",
+                                    argmax, argmax + 1));
+  };
+  EXPECT_THAT(text(summary(7), summary(9)),
+              HasSubstr("does not list the other's, so that nothing shows whether these are level; "
+                        "log all values of it on both sides"));
+}
+
+// Breaks if a newcomer who logs the first values of [T, H] were told to log values.
+TEST_F(IncompleteText, RowsOfAHeadNeedAllValues) {
+  const std::string head =
+      R"({"checkpoint":"embedding","token_idx":0,"dtype":"f32","shape":[4,8],"n":32,)"
+      R"("values":[1,2,3,4]})"
+      "\n";
+  const std::string advice = text(head, head);
+  EXPECT_THAT(advice, HasSubstr("the first embedding at token 1"));
+  EXPECT_THAT(advice, HasSubstr("log all values, or a record for each token"));
+}
+
+TEST_F(IncompleteText, AfterASplitTheOtherEngineIsToFollow) {
+  const auto log = [&](int seed, float second) {
+    std::string all = R"({"assay":1,"tokens":[1,2]})"
+                      "\n";
+    for (int token = 0; token < 4; ++token) {
+      const bool apart = token > 1;
+      all += line("embedding", token, waves(8, token + (apart ? seed : 0)));
+      all += line("logits", token,
+                  {5, token == 1 ? second : 1.0F, static_cast<float>(apart ? seed : 0)});
+    }
+    return all;
+  };
+  options_.whole_required = true;
+  const std::string advice = text(log(20, 4.99999F), log(30, 5.00001F));
+  EXPECT_THAT(advice, HasSubstr("the first embedding at token 2"));
+  EXPECT_THAT(advice, HasSubstr("assay run MODEL --follow "));
+  EXPECT_THAT(advice, HasSubstr("--tokens ..1"));
 }
 
 }  // namespace

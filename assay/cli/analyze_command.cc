@@ -1,6 +1,8 @@
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "assay/cli/checks.h"
@@ -10,6 +12,7 @@
 #include "assay/cli/report_flags.h"
 #include "assay/cli/spooled_inputs.h"
 #include "assay/compare/analysis.h"
+#include "assay/compare/coverage.h"
 #include "assay/convert/log_arrays.h"
 #include "assay/log/run_files.h"
 #include "assay/report/analysis_report.h"
@@ -28,6 +31,17 @@ struct AnalyzeArguments {
   std::string compare;
   ReportFlags report;
 };
+
+// Warns of a log that is given twice: it would count twice, or differ from itself in nothing.
+void warn_of_copies(const std::vector<std::string>& names, const std::vector<std::string>& paths) {
+  for (size_t b = 0; b < paths.size(); ++b) {
+    for (size_t a = 0; a < b; ++a) {
+      std::error_code none;
+      if (!std::filesystem::equivalent(paths[a], paths[b], none)) continue;
+      print_warning(printable(names[b]) + " is the same file as " + printable(names[a]));
+    }
+  }
+}
 
 int run(const AnalyzeArguments& arguments, SpooledInputs& spooled) {
   if (!arguments.numpy.empty() && arguments.logs.size() > 1) {
@@ -51,8 +65,17 @@ int run(const AnalyzeArguments& arguments, SpooledInputs& spooled) {
   }
   std::optional<Analysis> other;
   if (!arguments.compare.empty()) {
-    other = analyze(arguments.compare, spooled.path_of(arguments.compare));
+    paths.push_back(spooled.path_of(arguments.compare));
+    other = analyze(arguments.compare, paths.back());
+    for (const Analysis& log : logs) {
+      if (const std::string text = other_model(log.header, other->header); !text.empty()) {
+        print_warning(text);
+      }
+    }
   }
+  std::vector<std::string> names = arguments.logs;
+  if (other) names.push_back(arguments.compare);
+  warn_of_copies(names, paths);
   if (!arguments.numpy.empty()) write_log_as_npz(paths.front(), arguments.numpy);
   const Analyses analyses{logs, other ? &*other : nullptr, arguments.stats};
   show_report(analysis_reports(), analyses, arguments.report);

@@ -135,10 +135,10 @@ std::string other_sequence(const LogIndex& ref, const LogIndex& got) {
       ref.path(), printable(ref.sequence(), 40), got.path(), printable(got.sequence(), 40));
 }
 
-std::string other_model(const LogIndex& ref, const LogIndex& got) {
-  if (!ref.header() || !got.header()) return {};
-  const LogHeader::Model& a = ref.header()->model;
-  const LogHeader::Model& b = got.header()->model;
+std::string other_model(const std::optional<LogHeader>& ref, const std::optional<LogHeader>& got) {
+  if (!ref || !got) return {};
+  const LogHeader::Model& a = ref->model;
+  const LogHeader::Model& b = got->model;
   if (a.sha256.empty() || b.sha256.empty() || a.sha256 == b.sha256) return {};
   return fmt::format("the logs are of different model files: {} and {}{}", shown(a), shown(b),
                      a.type == b.type ? ""

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,7 @@ std::string other_names(const LogIndex& ref, const LogIndex& got, const Selectio
 std::string other_sequence(const LogIndex& ref, const LogIndex& got);
 
 // The headers name different model files.
-std::string other_model(const LogIndex& ref, const LogIndex& got);
+std::string other_model(const std::optional<LogHeader>& ref, const std::optional<LogHeader>& got);
 
 // What differs first is beyond the end of a prompt, where the two may have other tokens: one header
 // names the token and the other does not, or it was sampled.

@@ -14,8 +14,9 @@ using testing::HasSubstr;
 class AnalyzeCommand : public Program {};
 
 TEST_F(AnalyzeCommand, SaysWhatALogHolds) {
-  const std::string log = put("a.jsonl", line("logits", 0, {1, 2}) + line("logits", 1, {3, 4}));
-  const Outcome outcome = run({"analyze", log, "--stats", "--compare", log});
+  const std::string text = line("logits", 0, {1, 2}) + line("logits", 1, {3, 4});
+  const std::string log = put("a.jsonl", text);
+  const Outcome outcome = run({"analyze", log, "--stats", "--compare", put("b.jsonl", text)});
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(outcome.err, "");
   EXPECT_THAT(outcome.out, HasSubstr("2 of 1 checkpoint at 2 tokens"));
@@ -47,6 +48,28 @@ TEST_F(AnalyzeCommand, WritesNumpysArchive) {
 }
 
 // Breaks if the counts were of the values that are listed, 64 of a record.
+// Breaks if a log beside itself, or beside that of another model, looks like two runs.
+TEST_F(AnalyzeCommand, WarnsOfCopiesAndOfOtherModels) {
+  const auto of_model = [&](const std::string& name, char digit) {
+    return put(
+        name,
+        "{\"assay\":1,\"model\":{\"name\":\"m\",\"sha256\":\"" + std::string(64, digit) + "\"}}\n" +
+            R"({"checkpoint":"logits","token_idx":0,"dtype":"f32","shape":[2],"values":[1,2]})" +
+            "\n");
+  };
+  const std::string log = of_model("a.jsonl", 'a');
+  for (const std::vector<std::string>& rest : {{log}, std::vector<std::string>{"--compare", log}}) {
+    std::vector<std::string> command = {"analyze", log};
+    command.insert(command.end(), rest.begin(), rest.end());
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.exit_code, 0);
+    EXPECT_EQ(outcome.err, "assay: warning: " + log + " is the same file as " + log + "\n");
+  }
+  EXPECT_THAT(run({"analyze", log, "--compare", of_model("b.jsonl", 'b')}).err,
+              testing::HasSubstr("the logs are of different model files"));
+  EXPECT_EQ(run({"analyze", log, "--compare", of_model("c.jsonl", 'a')}).err, "");
+}
+
 TEST_F(AnalyzeCommand, CountsTheGarbageThatIsNotListed) {
   std::vector<float> values(200, 1.5F);
   std::fill(values.begin(), values.begin() + 150, std::nanf(""));

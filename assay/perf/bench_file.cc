@@ -101,7 +101,6 @@ BenchFile read_bench_file(const std::string& path) {
                   "20 to 50 are enough");
     }
   }
-  for (const auto& [name, times] : bench.times) bench.skipped.erase(name);
   if (bench.times.empty()) throw Error("no repetition of any benchmark", path, kBenchHint);
   return bench;
 }

@@ -13,7 +13,7 @@ struct BenchFile {
   std::string path;
   std::map<std::string, std::vector<double>> times;  // by the benchmark's name
   std::map<std::string, std::string> context = {};   // its description of the machine, as text
-  std::map<std::string, std::string> skipped = {};   // why, by the names of those without a time
+  std::map<std::string, std::string> skipped = {};   // why, by name; of some repetitions is enough
 };
 
 // More repetitions of one benchmark than these are refused: the interval takes memory in their

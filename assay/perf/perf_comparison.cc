@@ -127,8 +127,11 @@ PerfComparison compare_benches(const BenchFile& base, const BenchFile& head,
     if (skipped != head.skipped.end()) {
       comparison.skipped.push_back(
           skipped->second.empty() ? name : fmt::format("{} ({})", name, skipped->second));
-    } else {
-      (head.times.contains(name) ? common : comparison.only_base).push_back(name);
+    }
+    if (head.times.contains(name)) {
+      common.push_back(name);
+    } else if (skipped == head.skipped.end()) {
+      comparison.only_base.push_back(name);
     }
   }
   for (const auto& [name, times] : head.times) {

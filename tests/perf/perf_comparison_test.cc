@@ -213,6 +213,8 @@ TEST(PerfComparison, WhatTheHeadSkipsIsNotComplete) {
   EXPECT_FALSE(comparison.complete());
   EXPECT_THAT(comparison.skipped, testing::ElementsAre("gpu (no GPU)"));
   EXPECT_TRUE(comparison.only_base.empty());
+  machine.head.skipped = {{"add", "now and then"}};
+  EXPECT_FALSE(compare_benches(machine.base, machine.head, {}).complete());
 }
 
 TEST(PerfComparison, NamesWhatOnlyOneHas) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -87,12 +88,13 @@ int tell(const std::vector<GoldenCheck>& checks) {
 // The largest error that passes, over the model files: "; layers within 2e-06, logits within ...".
 std::string allowed_text(const GoldenCheck& check) {
   if (check.allowed.empty()) return {};
-  double layers = 0;
-  double logits = 0;
+  double layers = std::numeric_limits<double>::quiet_NaN();
+  double logits = layers;
   for (const AllowedErrors& each : check.allowed) {
     layers = std::fmax(layers, each.layers);
     logits = std::fmax(logits, each.logits);
   }
+  if (std::isnan(layers) && std::isnan(logits)) return {};
   const AllowedErrors& first = check.allowed.front();
   return fmt::format("; layers within {:.2g}, logits within {:.2g} ({:g} x {})", layers, logits,
                      first.k, printable(first.floor, 40));

@@ -150,8 +150,6 @@ class CpuKernels final : public Kernels {
     return is_exact() ? Rounding::kNone : rounding_of(w.type);
   }
   const uint8_t* round_activations(const MatmulCall& m, std::vector<uint8_t>& out);
-  void integer_rows(const MatmulCall& m, const uint8_t* activations, int64_t first, int64_t last,
-                    float* scratch) const;
 
   ThreadPool& pool_;
   std::string_view name_;
@@ -184,7 +182,7 @@ void CpuKernels::run(std::span<const MatmulCall> calls) {
       if (own == Rounding::kNone) {
         f_.matmul_rows(m, is_exact(), first, last, scratch);
       } else {
-        integer_rows(m, activations[static_cast<size_t>(own)], first, last, scratch);
+        integers_->matmul_rows(m, activations[static_cast<size_t>(own)], first, last, scratch);
       }
     }
   });
@@ -200,16 +198,6 @@ const uint8_t* CpuKernels::round_activations(const MatmulCall& m, std::vector<ui
   share(pieces, m.n_tokens * m.w.columns / pieces,
         [&](int64_t first, int64_t last) { integers_->round_activations(m, first, last, x); });
   return x;
-}
-
-void CpuKernels::integer_rows(const MatmulCall& m, const uint8_t* activations, int64_t first,
-                              int64_t last, float* scratch) const {
-  integers_->matmul_rows(m, activations, first, last, scratch);
-  if (m.bias == nullptr) return;
-  for (int64_t t = 0; t < m.n_tokens; ++t) {
-    float* const row = m.out + t * m.w.rows + first;
-    f_.add(row, m.bias + first, last - first, row);
-  }
 }
 
 void CpuKernels::run(const RopeCall& call) {

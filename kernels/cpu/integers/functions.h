@@ -20,8 +20,9 @@ struct IntegerFunctions {
   // Pieces [first, last) of m.x, into `out`, which is aligned to 64 bytes.
   void (*round_activations)(const MatmulCall& m, int64_t first, int64_t last, uint8_t* out);
 
-  // Rows [first, last) of the product with the activations that round_activations() made; `first`
-  // is a multiple of 16. scratch[scratch(m)] is aligned to 64 bytes.
+  // Rows [first, last) of the product, and of its bias, with the activations that
+  // round_activations() made; `first` is a multiple of 16. scratch[scratch(m)] is aligned to 64
+  // bytes.
   void (*matmul_rows)(const MatmulCall& m, const uint8_t* activations, int64_t first, int64_t last,
                       float* scratch);
   int64_t (*scratch)(const MatmulCall& m);

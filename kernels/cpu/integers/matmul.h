@@ -123,11 +123,11 @@ struct Int8Products : Int8Activations {
                    float* panel) {
     fill_panel<Type>(row, stride, n_rows, columns, row_panel(panel, columns));
   }
-  static void multiply(float* panel, int64_t n_rows, int64_t columns, const uint8_t* x,
-                       int64_t n_tokens, float* partial, float* out, int64_t stride) {
+  static void multiply(float* panel, int64_t columns, const uint8_t* x, int64_t n_tokens,
+                       float* partial, const ProductOut& out) {
     multiply_tokens<typename Type::Traits, kIntegerTokens>(
-        row_panel(panel, columns), n_rows, columns / 32,
-        [&](int64_t n) { return token_tile(x, n, columns); }, n_tokens, partial, out, stride);
+        row_panel(panel, columns), columns / 32,
+        [&](int64_t n) { return token_tile(x, n, columns); }, n_tokens, partial, out);
   }
   // Calls body(dot), where dot(row, x) is the product of a row with a token.
   template <class Body>
@@ -146,11 +146,11 @@ struct Int16Products : Int16Activations {
                    float* panel) {
     fill_pair_panel<Type>(row, stride, n_rows, columns, pair_panel(panel, columns));
   }
-  static void multiply(float* panel, int64_t n_rows, int64_t columns, const uint8_t* x,
-                       int64_t n_tokens, float* partial, float* out, int64_t stride) {
+  static void multiply(float* panel, int64_t columns, const uint8_t* x, int64_t n_tokens,
+                       float* partial, const ProductOut& out) {
     multiply_tokens<PairTraits, kIntegerTokens>(
-        pair_panel(panel, columns), n_rows, pair_blocks(columns),
-        [&](int64_t n) { return pair_tile(x, n, columns); }, n_tokens, partial, out, stride);
+        pair_panel(panel, columns), pair_blocks(columns),
+        [&](int64_t n) { return pair_tile(x, n, columns); }, n_tokens, partial, out);
   }
   template <class Body>
   static void with_dot(int64_t columns, const Body& body) {
@@ -168,7 +168,10 @@ void multiply_few(const MatmulCall& m, const uint8_t* x, int64_t first, int64_t 
   const auto* row = static_cast<const uint8_t*>(m.w.data) + static_cast<size_t>(first) * row_stride;
   Products::with_dot(m.w.columns, [&](const auto& dot) {
     for (int64_t r = first; r < last; ++r, row += row_stride) {
-      for (int64_t t = 0; t < m.n_tokens; ++t) m.out[t * m.w.rows + r] = dot(row, x + t * x_bytes);
+      for (int64_t t = 0; t < m.n_tokens; ++t) {
+        const float sum = dot(row, x + t * x_bytes);
+        m.out[t * m.w.rows + r] = m.bias == nullptr ? sum : sum + m.bias[r];
+      }
     }
   });
 }
@@ -205,12 +208,23 @@ void multiply_rows(const MatmulCall& m, const uint8_t* x, int64_t first, int64_t
       const int64_t n_rows = end - r < kPanelRows ? end - r : kPanelRows;
       Products::fill(row, row_stride, n_rows, columns, panel(r));
     }
+    // The rows of the next group are asked for while the tokens pass by, evenly.
+    const int64_t next_rows = last - end < at_once * kPanelRows ? last - end : at_once * kPanelRows;
+    const auto next_bytes = next_rows * static_cast<int64_t>(row_stride);
+    const int64_t n_products = (m.n_tokens + kIntegerTokens - 1) / kIntegerTokens *
+                               ((end - group + kPanelRows - 1) / kPanelRows);
+    const int64_t each = (next_bytes / n_products + 63) / 64 * 64;
+    int64_t asked = 0;
     for (int64_t t = 0; t < m.n_tokens; t += kIntegerTokens) {
       const int64_t n = m.n_tokens - t < kIntegerTokens ? m.n_tokens - t : kIntegerTokens;
       for (int64_t r = group; r < end; r += kPanelRows) {
+        for (const int64_t until = asked + each; asked < until && asked < next_bytes; asked += 64) {
+          __builtin_prefetch(row + asked, 0, 2);
+        }
         const int64_t n_rows = end - r < kPanelRows ? end - r : kPanelRows;
-        Products::multiply(panel(r), n_rows, columns, x + t * x_bytes, n, partial,
-                           m.out + t * m.w.rows + r, m.w.rows);
+        Products::multiply(
+            panel(r), columns, x + t * x_bytes, n, partial,
+            {m.out + t * m.w.rows + r, m.w.rows, n_rows, m.bias == nullptr ? nullptr : m.bias + r});
       }
     }
   }

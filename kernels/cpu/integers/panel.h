@@ -149,34 +149,60 @@ inline TokenTile token_tile(const uint8_t* bytes, int64_t n, int64_t columns) {
   return {bytes, floats, floats + all, ints, floats + 2 * all, ints + all};
 }
 
+// Rows of eight words, `stride` bytes apart, of n tokens: word k of each to places[k], one after
+// the other.
+ASSAY_ALWAYS_INLINE void sort_token_words(const uint8_t* rows, size_t stride, int64_t n,
+                                          uint8_t* const (&places)[8]) {
+  const auto row = [&](int64_t t) { return rows + static_cast<size_t>(t) * stride; };
+  int64_t t = 0;
+  for (; t + 8 <= n; t += 8) transpose8(row(t), stride, static_cast<size_t>(kWord * t), places);
+  for (; t + 4 <= n; t += 4) transpose4(row(t), stride, static_cast<size_t>(kWord * t), places);
+  for (; t < n; ++t) {
+    for (int64_t k = 0; k < 8; ++k) {
+      std::memcpy(places[k] + kWord * t, row(t) + kWord * k, kWord);
+    }
+  }
+}
+
 // The rows x[n, columns], quantised, as a tile at `out`.
 inline void quantize_tile(const float* x, int64_t n, int64_t columns, uint8_t* out) {
   const int64_t blocks = columns / 32;
   const int64_t padded = padded_blocks(columns);
   const int64_t all = padded * n;
-  auto* const floats = reinterpret_cast<float*>(out + all * 32);
-  auto* const ints = reinterpret_cast<int32_t*>(floats + 4 * all);
-  for (int64_t t = 0; t < n; ++t) {
-    for (int64_t j = 0; j < blocks; j += 8) {
-      EightBlocks eight;
-      quantize_blocks(x + t * columns + 32 * j, blocks - j, eight);
-      const auto copy = [&](auto* to, const auto& from, int64_t i, int64_t at) {
-        std::memcpy(to + at * n + t, reinterpret_cast<const uint8_t*>(&from) + i * kWord, kWord);
+  uint8_t* const floats = out + all * 32;
+  uint8_t* const ints = floats + 4 * all * kWord;
+  EightBlocks tokens[kIntegerTokens] = {};
+  for (int64_t j = 0; j < blocks; j += 8) {
+    for (int64_t t = 0; t < n; ++t) {
+      // The rows are too far apart for the processor to see which values come next.
+      const bool same = t + 2 < n;
+      const float* soon = x + (same ? t + 2 : t + 2 - n) * columns + 32 * (same ? j : j + 8);
+      for (int64_t i = 0; i < 256; i += 16) __builtin_prefetch(soon + i);
+      quantize_blocks(x + t * columns + 32 * j, blocks - j, tokens[t]);
+    }
+    const auto sort = [&](const auto& first, const auto& place_of) {
+      uint8_t* places[8];
+      for (int64_t k = 0; k < 8; ++k) places[k] = place_of(k);
+      sort_token_words(reinterpret_cast<const uint8_t*>(&first), sizeof(EightBlocks), n, places);
+    };
+    const auto sort_numbers = [&](const auto& first, uint8_t* to) {
+      sort(first, [&](int64_t p) { return to + sorted_block(j + p, padded) * n * kWord; });
+    };
+    for (int64_t p = 0; p < 8 && j + p < blocks; ++p) {
+      const int64_t place = sorted_block(j + p, padded);
+      sort(tokens[0].codes[p], [&](int64_t k) { return out + (place * 8 + k) * n * kWord; });
+    }
+    sort_numbers(tokens[0].scale, floats);
+    sort_numbers(tokens[0].sum, floats + all * kWord);
+    sort_numbers(tokens[0].total, ints);
+    for (int64_t i = 0; i < 2; ++i) {
+      const auto half_place_of = [&](uint8_t* to) {
+        return [=](int64_t k) {
+          return to + (2 * sorted_block(j + 4 * i + k % 4, padded) + k / 4) * n * kWord;
+        };
       };
-      for (int64_t p = 0; p < 8 && j + p < blocks; ++p) {
-        const int64_t place = sorted_block(j + p, padded);
-        for (int64_t k = 0; k < 8; ++k) {
-          std::memcpy(out + ((place * 8 + k) * n + t) * kWord, eight.codes[p] + k * kWord, kWord);
-        }
-        copy(floats, eight.scale, p, place);
-        copy(floats + all, eight.sum, p, place);
-        copy(ints, eight.total, p, place);
-        for (int64_t h = 0; h < 2; ++h) {
-          const int64_t from = half_place(p) + 4 * h;
-          copy(floats + 2 * all, eight.half_sum, from, 2 * place + h);
-          copy(ints + all, eight.half_total, from, 2 * place + h);
-        }
-      }
+      sort(tokens[0].half_sum[i], half_place_of(floats + 2 * all * kWord));
+      sort(tokens[0].half_total[i], half_place_of(ints + all * kWord));
     }
   }
 }
@@ -233,37 +259,54 @@ void multiply_lane(const RowPanel& panel, const TokenTile& x, int64_t place, int
   for (int64_t t = 0; t < kTokens; ++t) store(out + t * kPanelRows, lanes[t]);
 }
 
-// The sums over the lanes of partial[kOfLanes, kTokens, 16]; `n_rows` of sixteen rows are stored,
-// `stride` floats from token to token.
+// Where the products of a panel's rows go: `n_rows` of sixteen for each token, which are `stride`
+// floats apart.
+struct ProductOut {
+  float* at;
+  int64_t stride;
+  int64_t n_rows;
+  const float* bias;  // [n_rows], or null
+};
+
+// The sums over the lanes of partial[kOfLanes, kTokens, 16].
 template <int64_t kTokens, int64_t kOfLanes>
-void store_lane_sums(const float* partial, int64_t n_rows, float* out, int64_t stride) {
+void store_lane_sums(const float* partial, const ProductOut& out) {
   constexpr int64_t kLane = kTokens * kPanelRows;
-  for (int64_t t = 0; t < kTokens; ++t) {
-    const float* at = partial + t * kPanelRows;
-    const auto eighth = [&](int64_t lane) {
-      const F32x16 first = load(at + lane * kLane);
-      if constexpr (kOfLanes == 8) return first;
-      return add(first, load(at + (lane + 8) * kLane));
-    };
-    const auto pair = [&](int64_t lane) { return add(eighth(lane), eighth(lane + 4)); };
-    const F32x16 sums = add(add(pair(0), pair(2)), add(pair(1), pair(3)));
-    if (n_rows == kPanelRows) {
-      store(out + t * stride, sums);
-    } else {
-      store_partial(out + t * stride, n_rows, sums);
+  const auto store_each = [&](const auto& put) {
+    for (int64_t t = 0; t < kTokens; ++t) {
+      const float* at = partial + t * kPanelRows;
+      const auto eighth = [&](int64_t lane) {
+        const F32x16 first = load(at + lane * kLane);
+        if constexpr (kOfLanes == 8) return first;
+        return add(first, load(at + (lane + 8) * kLane));
+      };
+      const auto pair = [&](int64_t lane) { return add(eighth(lane), eighth(lane + 4)); };
+      put(out.at + t * out.stride, add(add(pair(0), pair(2)), add(pair(1), pair(3))));
     }
+  };
+  if (out.n_rows == kPanelRows && out.bias == nullptr) {
+    return store_each([](float* to, const F32x16& sums) { store(to, sums); });
   }
+  const int64_t n = out.n_rows;
+  const F32x16 bias = out.bias == nullptr ? zero() : load_partial(out.bias, n);
+  store_each([&](float* to, const F32x16& sums) {
+    const F32x16 all = out.bias == nullptr ? sums : add(sums, bias);
+    if (n == kPanelRows) {
+      store(to, all);
+    } else {
+      store_partial(to, n, all);
+    }
+  });
 }
 
-// Sixteen rows of so many blocks with n_tokens <= kTokens of a tile; `n_rows` of them are stored,
-// `stride` floats from token to token. tile(n) is that of n tokens. partial[16, kTokens, 16].
+// Sixteen rows of so many blocks with n_tokens <= kTokens of a tile. tile(n) is that of n tokens.
+// partial[16, kTokens, 16].
 template <class Traits, int64_t kTokens, class Tile>
-void multiply_tokens(const RowPanel& panel, int64_t n_rows, int64_t blocks, const Tile& tile,
-                     int64_t n_tokens, float* partial, float* out, int64_t stride) {
+void multiply_tokens(const RowPanel& panel, int64_t blocks, const Tile& tile, int64_t n_tokens,
+                     float* partial, const ProductOut& out) {
   if constexpr (kTokens > 0) {
     if (n_tokens < kTokens) {
-      return multiply_tokens<Traits, kTokens - 1>(panel, n_rows, blocks, tile, n_tokens, partial,
-                                                  out, stride);
+      return multiply_tokens<Traits, kTokens - 1>(panel, blocks, tile, n_tokens, partial, out);
     }
     const TokenTile x = tile(kTokens);
     const int64_t each = (blocks + 7) / 8;
@@ -274,7 +317,7 @@ void multiply_tokens(const RowPanel& panel, int64_t n_rows, int64_t blocks, cons
                                        partial + lane * kTokens * kPanelRows);
       }
     }
-    store_lane_sums<kTokens, kLanes<Traits>>(partial, n_rows, out, stride);
+    store_lane_sums<kTokens, kLanes<Traits>>(partial, out);
   }
 }
 

@@ -72,7 +72,7 @@ ASSAY_ALWAYS_INLINE BlockScale block_scale(uint32_t largest_bits, float most) {
 // Eight blocks, of which the first n are in the row at `x`.
 struct EightBlocks {
   alignas(32) int8_t codes[8][32];
-  alignas(32) float scale[8];
+  F32x8 scale;
   F32x8 sum;
   I32x8 total;
   F32x8 half_sum[2];
@@ -80,30 +80,32 @@ struct EightBlocks {
 };
 
 ASSAY_ALWAYS_INLINE void quantize_blocks(const float* x, int64_t n, EightBlocks& out) {
+  float scales[8];
+#pragma GCC unroll 8
   for (int64_t p = 0; p < 8; ++p) {
     const BlockScale block =
         p < n ? block_scale(largest_magnitude(x + 32 * p), 127.0F) : BlockScale{};
-    out.scale[p] = block.scale;
+    scales[p] = block.scale;
     if (!block.counts) {
       std::memset(out.codes[p], 0, sizeof(out.codes[p]));
       continue;
     }
-    for (int64_t i = 0; i < 32; i += 16) {
-      const F32x16 scaled = mul(load(x + 32 * p + i), splat(block.inverse));
-      store_low_bytes(out.codes[p] + i, to_nearest(scaled));
-    }
+    const auto rounded = [&](const float* values) {
+      return to_nearest(mul(load(values), splat(block.inverse)));
+    };
+    store_low_bytes(out.codes[p], rounded(x + 32 * p), rounded(x + 32 * p + 16));
   }
   I32x8 dots[8];
 #pragma GCC unroll 8
   for (int64_t p = 0; p < 8; ++p) dots[p] = dot32<false>(splat_byte(1), out.codes[p]);
-  const F32x8 scale = load8(out.scale);
+  out.scale = set8(scales);
   out.total = all_sums(dots);
-  out.sum = mul(scale, to_float(out.total));
-  const F32x8 scales[2] = {first_four_twice(scale), last_four_twice(scale)};
+  out.sum = mul(out.scale, to_float(out.total));
+  const F32x8 of_halves[2] = {first_four_twice(out.scale), last_four_twice(out.scale)};
 #pragma GCC unroll 2
   for (int64_t i = 0; i < 2; ++i) {
     out.half_total[i] = half_sums(dots[4 * i], dots[4 * i + 1], dots[4 * i + 2], dots[4 * i + 3]);
-    out.half_sum[i] = mul(scales[i], to_float(out.half_total[i]));
+    out.half_sum[i] = mul(of_halves[i], to_float(out.half_total[i]));
   }
 }
 
@@ -115,7 +117,7 @@ inline void quantize_row(const float* x, int64_t columns, uint8_t* out) {
     EightBlocks eight;
     quantize_blocks(x + 32 * j, columns / 32 - j, eight);
     std::memcpy(out + 32 * j, eight.codes, sizeof(eight.codes));
-    std::memcpy(floats + j, eight.scale, sizeof(eight.scale));
+    store8(floats + j, eight.scale);
     store8(floats + blocks + j, eight.sum);
     std::memcpy(floats + 2 * blocks + 2 * j, eight.half_sum, sizeof(eight.half_sum));
     std::memcpy(ints + j, &eight.total, sizeof(eight.total));

@@ -76,6 +76,10 @@ ASSAY_ALWAYS_INLINE F32x8 load8(const float* floats) {
   return eight<F32x8>([&](int i) { return floats[i]; });
 }
 
+ASSAY_ALWAYS_INLINE F32x8 set8(const float (&v)[8]) {
+  return eight<F32x8>([&](int i) { return v[i]; });
+}
+
 ASSAY_ALWAYS_INLINE void store8(float* out, F32x8 a) {
   std::memcpy(out, a.v, sizeof(a.v));
 }
@@ -147,6 +151,13 @@ ASSAY_ALWAYS_INLINE void transpose8(const uint8_t* rows, size_t stride, size_t a
   }
 }
 
+ASSAY_ALWAYS_INLINE void transpose4(const uint8_t* rows, size_t stride, size_t at,
+                                    uint8_t* const (&out)[8]) {
+  for (size_t r = 0; r < 4; ++r) {
+    for (size_t i = 0; i < 8; ++i) std::memcpy(out[i] + at + 4 * r, rows + r * stride + 4 * i, 4);
+  }
+}
+
 constexpr int64_t kIntegerTokens = 2;
 constexpr bool kHasCodeForEachLength = false;
 
@@ -164,8 +175,11 @@ ASSAY_ALWAYS_INLINE I32x16 to_nearest(F32x16 a) {
   });
 }
 
-ASSAY_ALWAYS_INLINE void store_low_bytes(int8_t* out, I32x16 a) {
-  for (int l = 0; l < 16; ++l) out[l] = static_cast<int8_t>(a.v[l / 4][l % 4] & 0xFF);
+ASSAY_ALWAYS_INLINE void store_low_bytes(int8_t* out, I32x16 first, I32x16 second) {
+  for (int l = 0; l < 16; ++l) {
+    out[l] = static_cast<int8_t>(first.v[l / 4][l % 4] & 0xFF);
+    out[l + 16] = static_cast<int8_t>(second.v[l / 4][l % 4] & 0xFF);
+  }
 }
 
 ASSAY_ALWAYS_INLINE I32x8 largest_magnitudes(const uint8_t* blocks, int64_t n) {

@@ -75,6 +75,10 @@ ASSAY_ALWAYS_INLINE F32x8 load8(const float* floats) {
   return {_mm256_loadu_ps(floats)};
 }
 
+ASSAY_ALWAYS_INLINE F32x8 set8(const float (&v)[8]) {
+  return {_mm256_setr_ps(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7])};
+}
+
 ASSAY_ALWAYS_INLINE void store8(float* out, F32x8 a) {
   _mm256_storeu_ps(out, a.v);
 }
@@ -190,6 +194,27 @@ ASSAY_ALWAYS_INLINE void transpose8(const uint8_t* rows, size_t stride, size_t a
   for (size_t i = 0; i < 4; ++i) {
     store(out[i] + at, _mm256_permute2x128_si256(fours[i], fours[i + 4], 0x20));
     store(out[i + 4] + at, _mm256_permute2x128_si256(fours[i], fours[i + 4], 0x31));
+  }
+}
+
+// The same of four rows.
+ASSAY_ALWAYS_INLINE void transpose4(const uint8_t* rows, size_t stride, size_t at,
+                                    uint8_t* const (&out)[8]) {
+  const auto row = [&](size_t r) { return load_bytes(rows + r * stride).v; };
+  const __m256i low[2] = {_mm256_unpacklo_epi32(row(0), row(1)),
+                          _mm256_unpacklo_epi32(row(2), row(3))};
+  const __m256i high[2] = {_mm256_unpackhi_epi32(row(0), row(1)),
+                           _mm256_unpackhi_epi32(row(2), row(3))};
+  const __m256i fours[4] = {
+      _mm256_unpacklo_epi64(low[0], low[1]), _mm256_unpackhi_epi64(low[0], low[1]),
+      _mm256_unpacklo_epi64(high[0], high[1]), _mm256_unpackhi_epi64(high[0], high[1])};
+#pragma GCC unroll 4
+  for (size_t i = 0; i < 4; ++i) {
+    const auto store = [&](uint8_t* to, __m128i a) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + at), a);
+    };
+    store(out[i], _mm256_castsi256_si128(fours[i]));
+    store(out[i + 4], _mm256_extracti128_si256(fours[i], 1));
   }
 }
 
@@ -319,13 +344,13 @@ ASSAY_ALWAYS_INLINE I32x16 add_row_products(I32x16 sums, const uint8_t* codes, c
   return {_mm512_dpbusd_epi32(sums.v, _mm512_loadu_si512(codes), _mm512_set1_epi32(four))};
 }
 
-// Whole numbers nearest to a, halves to even; stored as the low bytes.
+// Whole numbers nearest to a, halves to even.
 ASSAY_ALWAYS_INLINE I32x16 to_nearest(F32x16 a) {
   return {_mm512_maskz_cvtps_epi32(kAllLanes, a.v)};
 }
 
-ASSAY_ALWAYS_INLINE void store_low_bytes(int8_t* out, I32x16 a) {
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm512_maskz_cvtepi32_epi8(kAllLanes, a.v));
+ASSAY_ALWAYS_INLINE __m128i low_bytes(I32x16 a) {
+  return _mm512_maskz_cvtepi32_epi8(kAllLanes, a.v);
 }
 
 // Sixteen pairs of whole numbers of 16 bits.
@@ -365,14 +390,12 @@ ASSAY_ALWAYS_INLINE I32x16 to_nearest(F32x16 a) {
   return {_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi)};
 }
 
-ASSAY_ALWAYS_INLINE void store_low_bytes(int8_t* out, I32x16 a) {
+ASSAY_ALWAYS_INLINE __m128i low_bytes(I32x16 a) {
   const __m256i low = _mm256_set1_epi32(0xFF);
   const __m256i words =
       _mm256_packus_epi32(_mm256_and_si256(a.lo, low), _mm256_and_si256(a.hi, low));
   const __m256i ordered = _mm256_permute4x64_epi64(words, 0xD8);
-  _mm_storeu_si128(
-      reinterpret_cast<__m128i*>(out),
-      _mm_packus_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1)));
+  return _mm_packus_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1));
 }
 
 struct I16x32 {
@@ -404,5 +427,11 @@ ASSAY_ALWAYS_INLINE I32x16 add_pair_products(I32x16 sums, const uint8_t* pairs, 
           add_pairs(sums.hi, _mm256_loadu_si256(halves + 1), all)};
 }
 #endif
+
+// The low bytes of the first, then those of the second.
+ASSAY_ALWAYS_INLINE void store_low_bytes(int8_t* out, I32x16 first, I32x16 second) {
+  store_bytes(reinterpret_cast<uint8_t*>(out),
+              {_mm256_setr_m128i(low_bytes(first), low_bytes(second))});
+}
 
 }  // namespace assay::ASSAY_ISA

@@ -37,6 +37,7 @@ void append_cell(JsonObject& object, const EngineTable& table, const TableRow& r
   object.member("rel_l2", finite ? std::optional(cell.error->rel_l2) : std::nullopt);
   object.member("from_explained", cell.from_explained);
   object.member("positions", cell.error ? cell.error->positions : 0);
+  object.member("positions_whole", cell.error ? cell.error->whole : 0);
   object.member("positions_total", cell.error ? cell.error->total : 0);
   object.member("first_divergence", cell.first_divergence);
   object.member("log", cell.log);
@@ -85,12 +86,16 @@ TableCell read_cell(const JsonNode& node) {
     OutputError error;
     error.rel_l2 = read_distance(node, "rel_l2").value_or(std::numeric_limits<double>::quiet_NaN());
     error.positions = node.at("positions").integer(0, total);
+    const auto whole = node.find("positions_whole");
+    error.whole = whole ? whole->integer(0, error.positions) : error.positions;
     error.total = total;
     cell.error = error;
   }
-  if (is_right(cell.finding) && !(cell.error && std::isfinite(cell.error->rel_l2))) {
-    node.fail(fmt::format("is '{}' without a finite rel_l2", finding_name(cell.finding)),
-              kTableHint);
+  const bool shown = cell.error && cell.error->positions > 0 && std::isfinite(cell.error->rel_l2);
+  if (is_right(cell.finding) && !shown) {
+    node.fail(
+        fmt::format("is '{}' without a finite rel_l2 at any position", finding_name(cell.finding)),
+        kTableHint);
   }
   cell.from_explained = read_distance(node, "from_explained");
   cell.first_divergence = read_text(node.at("first_divergence"));

@@ -30,11 +30,19 @@ std::string counts_text(const EngineTable& table, const TableColumn& column) {
     const int64_t count = column.count(each);
     if (count == 0) continue;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, finding_name(each));
-    const auto at_some = std::ranges::count_if(column.cells, [&](const TableCell& cell) {
-      return cell.finding == each && is_right(each) && cell.error &&
-             cell.error->positions < cell.error->total;
-    });
+    if (!is_right(each)) continue;
+    const auto count_where = [&](const auto& is_so) {
+      return std::ranges::count_if(column.cells, [&](const TableCell& cell) {
+        return cell.finding == each && cell.error && is_so(*cell.error);
+      });
+    };
+    const auto at_some =
+        count_where([](const OutputError& error) { return error.positions < error.total; });
     if (at_some > 0) text += fmt::format(" ({} at some positions only)", at_some);
+    if (table.kind != EngineTable::Kind::kConformance) continue;
+    const auto by_parts =
+        count_where([](const OutputError& error) { return error.whole < error.positions; });
+    if (by_parts > 0) text += fmt::format(" ({} by a part of the output only)", by_parts);
   }
   return text;
 }

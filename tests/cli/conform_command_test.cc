@@ -324,6 +324,16 @@ TEST_F(CombinedRuns, ThatDoNotFitAreRejected) {
                   "is 'fine', which is no verdict of conform");
 }
 
+// Breaks if a feature that summaries alone show reads like one that all logits do.
+TEST_F(CombinedRuns, OfPartsOfTheLogitsAreCounted) {
+  const std::string summaries = std::string(kOwn) +
+                                "; sed -i 's/\"values\":\\[[^]]*\\]/\"values\":[]/; "
+                                "s/,\"sketch\":\\[[^]]*\\]//' $ASSAY_LOG_FILE";
+  const std::string path = ran({"--command", summaries}, "1.json", {"rope_theta"});
+  const Outcome outcome = asked({"conform", "--from", path, "--features", "rope_theta"});
+  EXPECT_THAT(outcome.out, HasSubstr("command: 1 honoured (1 by a part of the output only)"));
+}
+
 // Breaks if a file in which nothing was run passes: a page of nothing has no failure.
 TEST_F(CombinedRuns, OfNothingAreRejected) {
   const std::string text = contents(ran({"assay"}, "1.json", {"rope_theta"}));
@@ -341,7 +351,11 @@ TEST_F(CombinedRuns, OfNothingAreRejected) {
     expect_rejected(text.substr(0, features) + "]}]}", "is empty: nothing was run");
     const size_t error = text.find("\"rel_l2\":") + 9;
     expect_rejected(text.substr(0, error) + "null" + text.substr(text.find(',', error)),
-                    "is 'honoured' without a finite rel_l2");
+                    "is 'honoured' without a finite rel_l2 at any position");
+    const size_t positions = text.find("\"positions\":") + 12;
+    expect_rejected(text.substr(0, positions) + "0,\"positions_whole\":0" +
+                        text.substr(text.find(",\"positions_total", positions)),
+                    "is 'honoured' without a finite rel_l2 at any position");
   }
 }
 

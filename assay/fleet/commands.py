@@ -73,7 +73,10 @@ def compare(options):
     runs, broken = dataset.scan()
     tell_all(list(broken.values()))
     folder = results_folder(options, dataset)
-    pairs, alone = plan(runs, options["reference"])
+    pairs, alone, engines = plan(runs, options["reference"])
+    if len(engines) > 1:  # one of them may be what was to be judged
+        tell(f"warning: {len(engines)} engines are the reference, so that their runs are not judged: {', '.join(engines[:4])}"
+             f"{', ...' if len(engines) > 4 else ''}; name one with --reference")  # fmt: skip
     results = Results(folder, job)
     rows = results.rows()
     left = [pair for pair in pairs if pair not in rows]

@@ -175,7 +175,7 @@ def case_of(run):
 
 
 def plan(runs, reference):
-    """The pairs (reference, run) in the order of their ids, and why the other runs have no reference.
+    """The pairs (reference, run) in the order of their ids, why other runs have no reference, and the reference's engines.
 
     A run's reference has the same model, type and tokens: that of the same commit, else the latest.
     """
@@ -199,7 +199,8 @@ def plan(runs, reference):
         raise Problem("no run is of the reference (" + (reference or "math float64") + "); name its engine with --reference")
     if not pairs:
         raise Problem("all runs are of the reference, or of models and prompts that it did not run; add runs to judge")
-    return sorted(pairs), alone
+    engines = sorted({facts_of(run)["engine"] for fitting in references.values() for run in fitting})
+    return sorted(pairs), alone, engines
 
 
 def new_run(log, place, commit, night, program):

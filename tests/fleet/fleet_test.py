@@ -245,6 +245,20 @@ class Fleet(FleetCase):
         _, answer = self.compare(copy, code=2)
         self.assertIn("no run of the reference has its model, type and tokens", answer.stderr)
 
+    def test_several_engines_as_the_reference_are_told(self):
+        """A run that says float64 of itself would drop out of what is judged, and nobody would miss it."""
+        copy = self.copy()
+        for path in copy.glob("run=*/run.json"):
+            run = json.loads(path.read_text())
+            if run["header"]["engine"] == "d":
+                run["header"]["math"] = "float64"
+                path.write_text(json.dumps(run))
+        _, answer = self.compare(copy)
+        self.assertIn("warning: 2 engines are the reference, so that their runs are not judged: d cpu float64, oracle cpu float64",
+                      answer.stderr)  # fmt: skip
+        self.assertIn("150 runs held to their references", answer.stdout)
+        self.assertEqual(self.judged()[1].stderr, "")
+
     def test_bad_datasets_are_one_line(self):
         (self.folder / "empty").mkdir()
         self.expect_error(self.fleet("compare", "empty"), "holds no run; add logs with assay fleet add")

@@ -100,6 +100,7 @@ NameMap NameMap::load(const std::string& text) {
   NameMap map = found != ready_maps().end()
                     ? parse(parse_json_text(std::string(found->json), name, kMapHint), name)
                     : parse(read_json_file(name, kMaxMapBytes, kMapHint), name);
+  if (found != ready_maps().end() && found->by_architecture) map.by_architecture_ = name;
   while (!parameters.empty()) {
     const size_t comma = std::min(parameters.find(','), parameters.size());
     const std::string item = parameters.substr(0, comma);
@@ -136,7 +137,9 @@ std::string NameMap::suggest(const std::vector<std::string>& names) {
 }
 
 void NameMap::set_arch(const std::string& arch) {
-  if (parameters_.arch.empty()) parameters_.arch = arch;
+  if (!parameters_.arch.empty() || arch.empty()) return;
+  parameters_.arch = arch;
+  if (!by_architecture_.empty()) check_arch(by_architecture_);
 }
 
 void NameMap::add(const NameMap& other) {
@@ -146,19 +149,27 @@ void NameMap::add(const NameMap& other) {
   if (given.head_dim > 0) parameters_.head_dim = given.head_dim;
   if (given.heads > 0) parameters_.heads = given.heads;
   if (given.kv_heads > 0) parameters_.kv_heads = given.kv_heads;
+  if (by_architecture_.empty()) by_architecture_ = other.by_architecture_;
+}
+
+std::set<std::string> NameMap::known_architectures() const {
+  std::set<std::string> known;
+  for (const Rule& rule : rules_) {
+    for (const std::string& name : rule.arch) known.insert(name.substr(name.starts_with('!')));
+  }
+  if (by_architecture_.empty()) known.insert({"llama", "qwen2", "phi3", "gpt2"});
+  return known;
 }
 
 // A ready map speaks of these; a map of somebody's own may know others by its rules.
 void NameMap::check_arch(const std::string& where) const {
   const std::string& arch = parameters_.arch;
   if (arch.empty()) return;
-  std::set<std::string> known = {"llama", "qwen2", "phi3", "gpt2"};
-  for (const Rule& rule : rules_) {
-    for (const std::string& name : rule.arch) known.insert(name.substr(name.starts_with('!')));
-  }
+  const std::set<std::string> known = known_architectures();
   if (known.contains(arch)) return;
-  throw Error(fmt::format("the map knows no architecture '{}'", printable(arch, 40)), where,
-              fmt::format("give one of {}", fmt::join(known, ", ")));
+  throw Error(
+      fmt::format("the map knows no architecture '{}'", printable(arch, 40)), where,
+      fmt::format("give --map {}:arch=A, where A is one of {}", where, fmt::join(known, ", ")));
 }
 
 void NameMap::set_parameter(const std::string& key, const std::string& value,
@@ -285,10 +296,16 @@ bool NameMap::holds(const Rule& rule) const {
   return excluding;
 }
 
-// Whether rows are in another order in some architectures, and which one it is is not known: to
+// Whether the rules for a name differ between architectures, and which one it is is not known: to
 // guess would make a right engine diverge, or a wrong one pass.
-bool NameMap::needs_arch(const Rule& rule) const {
-  return rule.halves && !rule.arch.empty() && parameters_.arch.empty();
+bool NameMap::needs_arch(const std::vector<const Rule*>& matching) const {
+  if (!parameters_.arch.empty()) return false;
+  std::set<std::string> all;
+  for (const Rule* rule : matching) all.insert(rule->arch.begin(), rule->arch.end());
+  return std::ranges::any_of(matching, [&](const Rule* rule) {
+    if (rule->arch.empty()) return false;
+    return by_architecture_.empty() ? rule->halves : rule->arch.size() < all.size();
+  });
 }
 
 RecordTransform NameMap::transform_of(const Rule& rule) const {
@@ -323,11 +340,17 @@ RecordTransform NameMap::transform_of(const Rule& rule) const {
   return transform;
 }
 
+// Whether the rule may be for what is looked for, as far as the architecture is known.
+bool NameMap::may_hold(const Rule& rule) const {
+  const bool is_open = parameters_.arch.empty() && (rule.halves || !by_architecture_.empty());
+  return is_open || holds(rule);
+}
+
 NameMap::Found NameMap::find(const std::string& name, MatchBudget& budget) const {
-  Found found;
+  std::vector<const Rule*> matching;
+  std::vector<std::optional<int>> layers;
   for (const Rule& rule : rules_) {
-    const bool is_asked = needs_arch(rule);
-    if (!is_asked && !holds(rule)) continue;
+    if (!may_hold(rule)) continue;
     const auto match = rule.pattern.match(name, budget);
     if (budget.is_spent()) {
       throw Error(fmt::format("matching the log's names takes too long at the rule '{}'",
@@ -335,19 +358,25 @@ NameMap::Found NameMap::find(const std::string& name, MatchBudget& budget) const
                   rule.where, "give fewer rules, or patterns with fewer * and +");
     }
     if (!match) continue;
-    if (is_asked) {
-      throw Error(
-          fmt::format("the order of the rows of '{}' depends on the architecture, which neither "
-                      "log's header names",
-                      printable(name, 60)),
-          rule.where,
-          fmt::format("name it: --map {}:arch=llama,head_dim=64 with the model's head_dim, or "
-                      "arch=qwen2 and the like where rows are not reordered",
-                      rule.where));
-    }
-    found.known = true;
+    matching.push_back(&rule);
+    layers.push_back(match->layer);
+  }
+  if (needs_arch(matching)) {
+    const std::string& where = matching.front()->where;
+    throw Error(
+        fmt::format("what '{}' is depends on the architecture, which neither log's header names",
+                    printable(name, 60)),
+        where,
+        fmt::format("give --map {}:arch=A, with ,head_dim=64 or the like after it where a file has "
+                    "rows of Q and K in another order; A is one of {}",
+                    where, fmt::join(known_architectures(), ", ")));
+  }
+  Found found;
+  found.known = !matching.empty();
+  for (size_t i = 0; i < matching.size(); ++i) {
+    const Rule& rule = *matching[i];
     if (!rule.to) continue;
-    const auto checkpoint = with_layer(*rule.to, match->layer);
+    const auto checkpoint = with_layer(*rule.to, layers[i]);
     if (!checkpoint) continue;
     const bool again =
         std::any_of(found.targets.begin(), found.targets.end(),

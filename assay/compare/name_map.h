@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,7 +57,8 @@ class NameMap {
   static std::string suggest(const std::vector<std::string>& names);
 
   bool empty() const { return rules_.empty(); }
-  // The architecture in a log's header, used where the user has not named one.
+  // The architecture in a log's header, used where the user has not named one. Throws Error if the
+  // map has the rules of others alone.
   void set_arch(const std::string& arch);
   // Rules of `other` after these.
   void add(const NameMap& other);
@@ -86,20 +88,26 @@ class NameMap {
                          const std::string& where);
   void parse_parameters(const rapidjson::Value& object, const std::string& where);
   void check_arch(const std::string& where) const;
+  std::set<std::string> known_architectures() const;
   void set_parameter(const std::string& key, const std::string& value, const std::string& where);
   RecordTransform transform_of(const Rule& rule) const;
   bool holds(const Rule& rule) const;
-  bool needs_arch(const Rule& rule) const;
+  bool may_hold(const Rule& rule) const;
+  bool needs_arch(const std::vector<const Rule*>& matching) const;
 
   std::vector<Rule> rules_;
   MapParameters parameters_;
+  std::string by_architecture_;  // the ready map that is; empty where none is
 };
 
 // The ready maps as JSON: name, text.
 struct ReadyMap {
   std::string_view name;
   std::string_view json;
+  bool by_architecture = false;  // it has the rules of each architecture, and of no other
 };
 const std::vector<ReadyMap>& ready_maps();
+// The text of that of transformers' modules.
+std::string transformers_map();
 
 }  // namespace assay

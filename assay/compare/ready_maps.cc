@@ -4,6 +4,7 @@
 // Rows and parts of the latter were held to its running modules too, over the weights of the small
 // goldens (llama with 2 and with 1 head of keys, qwen2, phi3, gpt2): 138 records of each are those
 // of assay run within 5.2e-7.
+#include <string>
 #include <vector>
 
 #include "assay/compare/name_map.h"
@@ -49,48 +50,6 @@ constexpr std::string_view kLlamaCpp = R"json({"rules": [
 {"regex": "(embd|pos_embd|inpL|inp_.*|cache_[kv]_l[0-9]+.*|node_[0-9]+|leaf_[0-9]+)", "to": null}
 ]})json";
 
-// The llama architecture's GGUF files hold the rows of Q and K in another order.
-constexpr std::string_view kTransformers = R"json({"rules": [
-{"name": "model.embed_tokens", "to": "embedding"},
-{"name": "model.layers.{N}.input_layernorm", "to": "layer_{N}_attn_norm"},
-{"name": "model.layers.{N}.self_attn.q_proj", "to": "layer_{N}_q", "rows": "halves", "arch": ["llama"]},
-{"name": "model.layers.{N}.self_attn.k_proj", "to": "layer_{N}_k", "rows": "halves", "arch": ["llama"]},
-{"name": "model.layers.{N}.self_attn.q_proj", "to": "layer_{N}_q", "arch": ["!llama"]},
-{"name": "model.layers.{N}.self_attn.k_proj", "to": "layer_{N}_k", "arch": ["!llama"]},
-{"name": "model.layers.{N}.self_attn.v_proj", "to": "layer_{N}_v"},
-{"name": "model.layers.{N}.self_attn.qkv_proj", "to": "layer_{N}_q", "part": "q"},
-{"name": "model.layers.{N}.self_attn.qkv_proj", "to": "layer_{N}_k", "part": "k"},
-{"name": "model.layers.{N}.self_attn.qkv_proj", "to": "layer_{N}_v", "part": "v"},
-{"name": "model.layers.{N}.self_attn.o_proj", "to": "layer_{N}_attn_out"},
-{"name": "model.layers.{N}.self_attn", "to": "layer_{N}_attn_out"},
-{"name": "model.layers.{N}.post_attention_layernorm", "to": "layer_{N}_ffn_norm"},
-{"name": "model.layers.{N}.mlp.gate_proj", "to": "layer_{N}_ffn_gate"},
-{"name": "model.layers.{N}.mlp.up_proj", "to": "layer_{N}_ffn_up"},
-{"name": "model.layers.{N}.mlp.gate_up_proj", "to": "layer_{N}_ffn_gate", "part": "1/2"},
-{"name": "model.layers.{N}.mlp.gate_up_proj", "to": "layer_{N}_ffn_up", "part": "2/2"},
-{"name": "model.layers.{N}.mlp.down_proj", "to": "layer_{N}_ffn_out"},
-{"name": "model.layers.{N}.mlp", "to": "layer_{N}_ffn_out"},
-{"name": "model.layers.{N}", "to": "layer_{N}_output"},
-{"name": "model.norm", "to": "final_norm"},
-{"name": "transformer.drop", "to": "embedding"},
-{"name": "transformer.h.{N}.ln_1", "to": "layer_{N}_attn_norm"},
-{"name": "transformer.h.{N}.attn.c_attn", "to": "layer_{N}_q", "part": "q"},
-{"name": "transformer.h.{N}.attn.c_attn", "to": "layer_{N}_k", "part": "k"},
-{"name": "transformer.h.{N}.attn.c_attn", "to": "layer_{N}_v", "part": "v"},
-{"name": "transformer.h.{N}.attn.c_proj", "to": "layer_{N}_attn_out"},
-{"name": "transformer.h.{N}.attn", "to": "layer_{N}_attn_out"},
-{"name": "transformer.h.{N}.ln_2", "to": "layer_{N}_ffn_norm"},
-{"name": "transformer.h.{N}.mlp.c_fc", "to": "layer_{N}_ffn_up"},
-{"name": "transformer.h.{N}.mlp.act", "to": "layer_{N}_ffn_act"},
-{"name": "transformer.h.{N}.mlp.c_proj", "to": "layer_{N}_ffn_out"},
-{"name": "transformer.h.{N}.mlp", "to": "layer_{N}_ffn_out"},
-{"name": "transformer.h.{N}", "to": "layer_{N}_output"},
-{"name": "transformer.ln_f", "to": "final_norm"},
-{"name": "lm_head", "to": "logits"},
-{"regex": "model(\\.rotary_emb|\\.layers)?|transformer(\\.wte|\\.wpe|\\.h)?", "to": null},
-{"regex": ".*\\.(act_fn|activation_fn|resid_dropout|attn_dropout|dropout|rotary_emb|resid_attn_dropout|resid_mlp_dropout)", "to": null}
-]})json";
-
 // The published logs name the checkpoints as Assay does, and one more.
 constexpr std::string_view kPublished = R"json({"rules": [
 {"name": "logits", "to": "logits"},
@@ -105,8 +64,9 @@ constexpr std::string_view kPublished = R"json({"rules": [
 }  // namespace
 
 const std::vector<ReadyMap>& ready_maps() {
+  static const std::string transformers = transformers_map();
   static const std::vector<ReadyMap> maps = {
-      {"llama.cpp", kLlamaCpp}, {"transformers", kTransformers}, {"published", kPublished}};
+      {"llama.cpp", kLlamaCpp}, {"transformers", transformers, true}, {"published", kPublished}};
   return maps;
 }
 

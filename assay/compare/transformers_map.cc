@@ -1,0 +1,150 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "assay/compare/name_map.h"
+#include "model/architecture.h"
+#include "model/hf_names.h"
+
+// The map of transformers' modules, of which outputs are hooked: what each computes in each
+// architecture follows from model/hf_names.cc and the ops of its layer.
+namespace assay {
+namespace {
+
+// Pattern and what it stands for, as the fields of a rule after its name.
+using Rule = std::pair<std::string, std::string>;
+
+constexpr const char* kNoCheckpoint = "\"to\": null";
+
+class Rules {
+ public:
+  void add(const std::string& name, const std::string& fields, std::string_view architecture) {
+    const Rule rule{name, fields};
+    auto& architectures = architectures_[rule];
+    if (architectures.empty()) order_.push_back(rule);
+    architectures.insert(std::string(architecture));
+  }
+
+  std::string json() const {
+    std::string text;
+    for (const Rule& rule : order_) {
+      text += fmt::format("{{\"name\": \"{}\", {}, \"arch\": [\"{}\"]}},\n", rule.first,
+                          rule.second, fmt::join(architectures_.at(rule), "\", \""));
+    }
+    return text;
+  }
+
+ private:
+  std::vector<Rule> order_;
+  std::map<Rule, std::set<std::string>> architectures_;
+};
+
+std::string to(Checkpoint checkpoint) {
+  const std::string_view layer = is_in_layer(checkpoint) ? "layer_{N}_" : "";
+  return fmt::format("\"to\": \"{}{}\"", layer, checkpoint_op(checkpoint));
+}
+
+// Of the ops that one module computes, whose outputs are parts of its own in their order.
+std::string part_of(const HfModel& model, const std::vector<const OpSpec*>& ops, size_t i) {
+  if (ops.size() == 1) return {};
+  if (ops.front()->out != Checkpoint::kQ) {
+    return fmt::format(", \"part\": \"{}/{}\"", i + 1, ops.size());
+  }
+  // No part of rows that follow each other is what one key-value head after another has.
+  return model.fused_by_kv_head ? "" : fmt::format(", \"part\": \"{}\"", "qkv"[i]);
+}
+
+bool is_of_heads(const OpSpec& op) {
+  return op.kind == OpKind::kNorm && (op.out == Checkpoint::kQNorm || op.out == Checkpoint::kKNorm);
+}
+
+void add_module(const HfModel& model, const Architecture& architecture, const std::string& name,
+                const std::vector<const OpSpec*>& ops, Rules& rules) {
+  const bool other_rows = architecture.position == PositionKind::kRotary &&
+                          architecture.rope_pairing != model.rope_pairing;
+  const bool in_parts = ops.size() > 1 && ops.front()->out == Checkpoint::kQ;
+  for (size_t i = 0; i < ops.size(); ++i) {
+    const OpSpec& op = *ops[i];
+    // Such norms are given heads in a dimension of their own.
+    const bool no_rows =
+        (is_of_heads(op) && op.norm_width == Width::kHead) || (in_parts && model.fused_by_kv_head);
+    std::string fields = no_rows ? kNoCheckpoint : to(op.out) + part_of(model, ops, i);
+    const bool of_heads = op.out == Checkpoint::kQ || op.out == Checkpoint::kK || is_of_heads(op);
+    if (of_heads && other_rows && !no_rows) fields += ", \"rows\": \"halves\"";
+    rules.add(name, fields, architecture.name);
+  }
+}
+
+std::string parent_of(std::string_view module) {
+  return std::string(module.substr(0, module.rfind('.')));
+}
+
+void add_layer(const HfModel& model, const Architecture& architecture,
+               std::span<const OpSpec> layer, Rules& rules) {
+  const std::string path = std::string(model.layers) + ".{N}";
+  std::vector<std::string> modules;  // in the order of the ops
+  std::map<std::string, std::vector<const OpSpec*>> ops_of;
+  for (const OpSpec& op : layer) {
+    const std::string module(hf_module(model, op));
+    if (module.empty()) continue;
+    auto& ops = ops_of[module];
+    if (ops.empty()) modules.push_back(module);
+    ops.push_back(&op);
+  }
+  for (const std::string& module : modules) {
+    add_module(model, architecture, path + "." + module, ops_of.at(module), rules);
+    // The module that it is the last part of.
+    const Checkpoint out = ops_of.at(module).front()->out;
+    const bool of_ffn = out == Checkpoint::kFfnOut || out == Checkpoint::kRoutedOut;
+    if (out != Checkpoint::kAttnOut && !of_ffn) continue;
+    rules.add(path + "." + parent_of(module), to(of_ffn ? Checkpoint::kFfnOut : out),
+              architecture.name);
+  }
+  rules.add(path, to(Checkpoint::kOutput), architecture.name);
+}
+
+void add_outside(const HfModel& model, const Architecture& architecture, Rules& rules) {
+  const auto has = [&](Multiplier multiplier) {
+    return (architecture.multipliers & bit(multiplier)) != 0;
+  };
+  const auto add = [&](std::string_view tensor, Checkpoint checkpoint, bool is_all) {
+    rules.add(std::string(hf_module(model, tensor)), is_all ? to(checkpoint) : kNoCheckpoint,
+              architecture.name);
+  };
+  // What the model does to a module's output by itself makes that no checkpoint.
+  const bool learned = architecture.position == PositionKind::kLearned;
+  add("token_embd", Checkpoint::kEmbedding,
+      !learned && !architecture.embedding_root && !has(Multiplier::kEmbedding));
+  if (learned) rules.add("transformer.drop", to(Checkpoint::kEmbedding), architecture.name);
+  add("output_norm", Checkpoint::kFinalNorm, true);
+  add("output", Checkpoint::kLogits, !architecture.soft_caps && !has(Multiplier::kLogits));
+}
+
+// Modules that hold others, or compute nothing that has a name.
+constexpr const char* kLeftOut = R"json(
+{"regex": "model(\\.rotary_emb|\\.layers)?|gpt_neox(\\.layers)?|transformer(\\.wpe|\\.h)?", "to": null},
+{"regex": ".*\\.(act|act_fn|activation_fn|resid_dropout|attn_dropout|attention_dropout|dropout|emb_dropout|rotary_emb|resid_attn_dropout|resid_mlp_dropout|post_attention_dropout|post_mlp_dropout)", "to": null}
+]})json";
+
+}  // namespace
+
+std::string transformers_map() {
+  Rules rules;
+  for (const HfModel& model : hf_models()) {
+    const Architecture* architecture = find_architecture(model.architecture);
+    if (architecture == nullptr) continue;
+    add_outside(model, *architecture, rules);
+    add_layer(model, *architecture, architecture->layer, rules);
+    for (const LayerVariant& variant : architecture->variants) {
+      add_layer(model, *architecture, variant.ops, rules);
+    }
+  }
+  return "{\"rules\": [\n" + rules.json() + (kLeftOut + 1);
+}
+
+}  // namespace assay

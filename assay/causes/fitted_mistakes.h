@@ -35,8 +35,8 @@ std::vector<Fitted> fit_linear(const Evidence& evidence,
 std::vector<Fitted> fit_orders(const Evidence& evidence,
                                const std::vector<std::vector<double>>& right, int64_t head_dim);
 
-// With all values, of a product of `weight` with `inputs` (a row for each of `positions`): one row
-// of it is off by one block of the weights, or by one weight.
+// With all values, of a product of `weight` with `inputs` (a row for each of `positions`): a few
+// rows of it are off, each by one block of the weights, by one weight, or by a factor.
 std::vector<Fitted> fit_blocks(const Evidence& evidence,
                                const std::vector<std::vector<double>>& right,
                                const WeightMatrix& weight, const Matrix& inputs,

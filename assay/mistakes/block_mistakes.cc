@@ -1,8 +1,12 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <utility>
 
 #include "assay/mistakes/mistake.h"
+#include "kernels/reference/dequantize.h"
 
 // Wrong readings of quantised blocks, written as edits of the bytes that then are read rightly. The
 // layouts are those of the GGUF format (kernels/reference/dequantize.cc).
@@ -24,6 +28,11 @@ BlockEdit each(size_t first, size_t count, std::byte (*change)(std::byte)) {
 
 BlockEdit zero(size_t first, size_t count) {
   return each(first, count, [](std::byte) { return std::byte{0}; });
+}
+
+// A float16 that begins at `first`.
+BlockEdit negate(size_t first) {
+  return each(first + 1, 1, [](std::byte high) { return high ^ std::byte{0x80}; });
 }
 
 BlockEdit exchange(size_t a, size_t b, size_t count) {
@@ -73,6 +82,7 @@ std::vector<Misreading> misreadings() {
                     "the four codes of a byte are taken in the other order"};
   const Words no_min{"takes the minimum of each block for 0", "min",
                      "the minimum of a block is taken for 0"};
+  const Words min_sign{"takes the minimum of each block with the other sign", nullptr, nullptr};
   const char* for_each_other = "takes scale and minimum of each block for each other";
   const Words exchanged{for_each_other, "scale-for-min",
                         "scale and minimum are taken for each other"};
@@ -85,11 +95,13 @@ std::vector<Misreading> misreadings() {
   return {{kQ4_0, nibbles, each(2, 16, halves)},
           {kQ4_1, nibbles, each(4, 16, halves)},
           {kQ4_1, no_min, zero(2, 2)},
+          {kQ4_1, min_sign, negate(2)},
           {kQ4_1, exchanged, exchange(0, 2, 2)},
           {kQ5_0, nibbles, each(6, 16, halves)},
           {kQ5_0, no_high, zero(2, 4)},
           {kQ5_1, nibbles, each(8, 16, halves)},
           {kQ5_1, no_min, zero(2, 2)},
+          {kQ5_1, min_sign, negate(2)},
           {kQ5_1, no_high, zero(4, 4)},
           {kQ5_1, {for_each_other, nullptr, nullptr}, exchange(0, 2, 2)},
           {kQ8_0,
@@ -99,15 +111,18 @@ std::vector<Misreading> misreadings() {
           {kQ2_K, codes, each(16, 64, quarters)},
           {kQ2_K, all_exchanged, each(0, 16, halves)},
           {kQ2_K, {no_min.text, nullptr, nullptr}, zero(82, 2)},
+          {kQ2_K, min_sign, negate(82)},
           {kQ3_K, codes, each(32, 64, quarters)},
           {kQ3_K, no_high, zero(0, 32)},
           {kQ3_K, packing, zero(104, 4)},
           {kQ4_K, nibbles, each(16, 128, halves)},
           {kQ4_K, no_min, zero(2, 2)},
+          {kQ4_K, min_sign, negate(2)},
           {kQ4_K, exchanged, exchange(0, 2, 2)},
           {kQ4_K, packing, each(4, 8, low_six)},
           {kQ5_K, nibbles, each(48, 128, halves)},
           {kQ5_K, no_min, zero(2, 2)},
+          {kQ5_K, min_sign, negate(2)},
           {kQ5_K, no_high, zero(16, 32)},
           {kQ5_K, {for_each_other, nullptr, nullptr}, exchange(0, 2, 2)},
           {kQ5_K, packing, each(4, 8, low_six)},
@@ -218,6 +233,128 @@ Mistake mistake_of_all(const std::vector<Misreading>& all, const char* text, con
   return mistake;
 }
 
+// Where a block's bytes have its scale, and its codes.
+struct Layout {
+  TensorType type;
+  size_t scale;          // a float16
+  size_t codes;          // so many bytes before the first of them,
+  size_t code_bytes;     // and so many of them
+  std::byte ones;        // a byte of codes that are 1
+  size_t high_bits = 0;  // those of the upper bits of codes that have them apart
+  size_t high_bytes = 0;
+};
+
+constexpr Layout kLayouts[] = {{TensorType::kQ4_0, 0, 2, 16, std::byte{0x11}},
+                               {TensorType::kQ4_1, 0, 4, 16, std::byte{0x11}},
+                               {TensorType::kQ5_0, 0, 6, 16, std::byte{0x11}, 2, 4},
+                               {TensorType::kQ5_1, 0, 8, 16, std::byte{0x11}, 4, 4},
+                               {TensorType::kQ8_0, 0, 2, 32, std::byte{0x01}},
+                               {TensorType::kQ2_K, 80, 16, 64, std::byte{0x55}},
+                               {TensorType::kQ3_K, 108, 32, 64, std::byte{0x55}, 0, 32},
+                               {TensorType::kQ4_K, 0, 16, 128, std::byte{0x11}},
+                               {TensorType::kQ5_K, 0, 48, 128, std::byte{0x11}, 16, 32},
+                               {TensorType::kQ6_K, 208, 0, 128, std::byte{0x11}, 128, 64}};
+
+const Layout* layout_of(TensorType type) {
+  const auto* found = std::ranges::find(kLayouts, type, &Layout::type);
+  return found == std::end(kLayouts) ? nullptr : found;
+}
+
+// What one more in each code adds to the weights of a row.
+void step_of_row(const Layout& layout, const std::byte* row, int64_t columns, float* step) {
+  const size_t size = row_bytes(layout.type, columns);
+  const size_t block = tensor_type_info(layout.type).block_bytes;
+  std::vector<std::byte> bytes(row, row + size);
+  const auto set = [&](size_t first, size_t count, std::byte value) {
+    for (size_t at = first; at < size; at += block) std::fill_n(bytes.begin() + at, count, value);
+  };
+  set(layout.high_bits, layout.high_bytes, std::byte{0});
+  set(layout.codes, layout.code_bytes, std::byte{0});
+  std::vector<float> of_zeros(static_cast<size_t>(columns));
+  dequantize_row(layout.type, bytes.data(), columns, of_zeros.data());
+  set(layout.codes, layout.code_bytes, layout.ones);
+  dequantize_row(layout.type, bytes.data(), columns, step);
+  for (int64_t i = 0; i < columns; ++i) step[i] -= of_zeros[static_cast<size_t>(i)];
+}
+
+// The product with weights whose codes are all off by the parameter.
+void run_with_codes_off(const OpContext& context, MatmulCall call, Kernels& kernels) {
+  const Layout& layout = *layout_of(call.w.type);
+  const int64_t columns = call.w.columns;
+  std::vector<float> weights(static_cast<size_t>(call.w.rows * columns));
+  std::vector<float> step(static_cast<size_t>(columns));
+  for (int64_t r = 0; r < call.w.rows; ++r) {
+    const void* row = call.w.slice(r, 1).data;
+    float* weight = weights.data() + r * columns;
+    dequantize_row(layout.type, row, columns, weight);
+    step_of_row(layout, static_cast<const std::byte*>(row), columns, step.data());
+    for (int64_t i = 0; i < columns; ++i) {
+      weight[i] += static_cast<float>(context.parameter) * step[static_cast<size_t>(i)];
+    }
+  }
+  call.w = {TensorType::kF32, call.w.rows, columns, weights.data()};
+  kernels.run(call);
+}
+
+bool is_of_layout(const Network& network, Op op) {
+  const WeightMatrix& weight = network.linear(op)->weight;
+  return layout_of(weight.type) != nullptr &&
+         static_cast<size_t>(weight.rows * weight.columns) * sizeof(float) <= kMaxBytes;
+}
+
+// By one, or by the zero point of one of the types, as where it is left out.
+Mistake code_mistake() {
+  return {.cause = "quant_block",
+          .text = [](const Network&,
+                     double by) { return fmt::format("adds {:+.0f} to each code of a block", by); },
+          .edit = {.matmul = run_with_codes_off},
+          .possible = is_of_layout,
+          .grid = among({-1, 1, 4, 8, 16, 32})};
+}
+
+// Each block has the scale of another one.
+Mistake scale_mistake(const char* text, bool of_next) {
+  return {
+      .cause = "quant_block",
+      .text = plainly(text),
+      .edit = {.matmul =
+                   [of_next](const OpContext& context, const MatmulCall& call, Kernels& kernels) {
+                     const size_t scale = layout_of(call.w.type)->scale;
+                     const MatrixEdit edit = [=](Bytes matrix, size_t block) {
+                       const Bytes all = matrix.subspan(scale);
+                       const size_t blocks = matrix.size() / block;
+                       for (size_t i = 1; i < blocks; ++i) {
+                         const size_t at = of_next ? i - 1 : blocks - i;
+                         const size_t from = of_next ? at + 1 : at - 1;
+                         std::copy_n(all.begin() + from * block, 2, all.begin() + at * block);
+                       }
+                     };
+                     misread(edit).matmul(context, call, kernels);
+                   }},
+      .possible = is_of_layout};
+}
+
+Mistake row_end_mistake() {
+  return {.cause = "quant_block",
+          .text = plainly("does not read the last block of each row"),
+          .edit = {.matmul =
+                       [](const OpContext&, MatmulCall call, Kernels& kernels) {
+                         const int64_t columns = call.w.columns;
+                         const int64_t block = tensor_type_info(call.w.type).block_elements;
+                         std::vector<float> x(call.x, call.x + call.n_tokens * columns);
+                         for (int64_t t = 1; t <= call.n_tokens; ++t) {
+                           std::fill_n(x.begin() + t * columns - block, block, 0.0F);
+                         }
+                         call.x = x.data();
+                         kernels.run(call);
+                       }},
+          .possible = [](const Network& network, Op op) {
+            const WeightMatrix& weight = network.linear(op)->weight;
+            const int64_t block = tensor_type_info(weight.type).block_elements;
+            return block > 1 && weight.columns > block;
+          }};
+}
+
 }  // namespace
 
 std::vector<Mistake> block_mistakes() {
@@ -242,6 +379,10 @@ std::vector<Mistake> block_mistakes() {
         std::fill(matrix.end() - static_cast<std::ptrdiff_t>(block), matrix.end(), std::byte{0});
       },
       "tail", "the last block of the matrix is not read: zeros"));
+  mistakes.push_back(scale_mistake("gives each block the scale of the one after", true));
+  mistakes.push_back(scale_mistake("gives each block the scale of the one before", false));
+  mistakes.push_back(row_end_mistake());
+  mistakes.push_back(code_mistake());
   return mistakes;
 }
 

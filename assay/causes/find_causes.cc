@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "assay/causes/error_sources.h"
+#include "assay/causes/expert_count.h"
 #include "assay/causes/infer.h"
 #include "assay/causes/search.h"
 #include "assay/causes/search_places.h"
@@ -102,9 +103,11 @@ std::string correct_hint(Op op, const Network& network, TensorStore& store,
   if (ref_n != got_n && ref_n > 0 && got_n > 0) {
     return fmt::format(
         "the {} elements of {} that both logs have are what {}; the judged log has {}, the "
-        "reference {}: look at the size of the vocabulary and what fills it up",
+        "reference {}: look at {}",
         std::min(ref_n, got_n), op.name(),
-        network.model != nullptr ? "the model gives" : "their inputs give", got_n, ref_n);
+        network.model != nullptr ? "the model gives" : "their inputs give", got_n, ref_n,
+        op.checkpoint == Checkpoint::kLogits ? "the size of the vocabulary and what fills it up"
+                                             : "its size");
   }
   if (is_named_by_one(*comparison.ref_log, *comparison.got_log,
                       comparison.first_divergence->token_idx, comparison.alignment.offset)) {
@@ -162,6 +165,10 @@ void search_from(Op target, Network network, TensorStore& store, Comparison& com
   store.use_unjudged(false);
   find_error_sources(network, store, comparison);
   store.use_unjudged(true);
+  if (const auto count = find_expert_count(target, store)) {
+    comparison.causes.push_back(*count);
+    return;
+  }
   Op op = target;
   std::set<Op> tried;
   while (tried.insert(op).second) {

@@ -13,6 +13,9 @@ namespace {
 
 using Needs = std::function<bool(const Routing&)>;
 
+constexpr const char* kReversedWeights = "gives the weights to a token's experts in reverse order";
+constexpr const char* kWeightsOfNext = "gives each of a token's experts the weight of the next";
+
 // Whether the network has experts, and such.
 std::function<bool(const Network&, Op)> routed(Needs has) {
   return [has = std::move(has)](const Network& network, Op) {
@@ -230,7 +233,9 @@ void mix_more(const OpContext& context, MixCall call, Kernels& kernels) {
   const auto scores = context.inputs.other({Checkpoint::kRouter, layer});
   const auto inputs =
       context.inputs.other(context.network.inputs({Checkpoint::kFfnUp, layer}).front());
-  if (!scores || !inputs || scores->rows != call.n_tokens || inputs->rows != call.n_tokens) {
+  const auto chosen = context.inputs.other({Checkpoint::kExperts, layer});
+  const auto fits = [&](const auto& rows) { return rows && rows->rows == call.n_tokens; };
+  if (!fits(scores) || !fits(inputs) || !fits(chosen)) {
     kernels.run(call);
     return;
   }
@@ -248,11 +253,17 @@ void mix_more(const OpContext& context, MixCall call, Kernels& kernels) {
   kernels.run(WeighCall{scores->values.data(), ids.data(), routing, call.n_tokens, weights.data(),
                         context.site});
   for (int64_t t = 0; t < call.n_tokens; ++t) {
-    float* row = x.data() + t * n_used * call.width;
-    std::copy_n(call.x + t * call.n_used * call.width, call.n_used * call.width, row);
-    for (int64_t i = call.n_used; i < n_used; ++i) {
-      run_expert(context, ids[static_cast<size_t>(t * n_used + i)], inputs->row(t),
-                 row + i * call.width, kernels);
+    const std::span<const float> own = chosen->row_span(t);
+    for (int64_t i = 0; i < n_used; ++i) {
+      const int32_t id = ids[static_cast<size_t>(t * n_used + i)];
+      float* result = x.data() + (t * n_used + i) * call.width;
+      // The further ones need not be the last.
+      const auto slot = std::ranges::find(own, static_cast<float>(id)) - own.begin();
+      if (slot < call.n_used) {
+        std::copy_n(call.x + (t * call.n_used + slot) * call.width, call.width, result);
+      } else {
+        run_expert(context, id, inputs->row(t), result, kernels);
+      }
     }
   }
   call.x = x.data();
@@ -355,13 +366,13 @@ std::vector<Mistake> order_mistakes() {
   const Needs has_several = [](const Routing& r) { return r.n_used > 1; };
   const Needs has_three = [](const Routing& r) { return r.n_used > 2; };
   std::vector<Mistake> mistakes = {
-      reordered("gives the weights to a token's experts in reverse order",
+      reordered(kReversedWeights,
                 [](std::vector<int64_t>& order, const float*) { std::ranges::reverse(order); },
                 has_several,
                 {routing_fault("expert-weights-reversed",
                                "the last of a token's experts has the first's weight",
                                Checkpoint::kFfnOut, "token with several experts", has_several)}),
-      reordered("gives each of a token's experts the weight of the next",
+      reordered(kWeightsOfNext,
                 [](std::vector<int64_t>& order, const float*) {
                   std::rotate(order.begin(), order.begin() + 1, order.end());
                 },
@@ -403,10 +414,11 @@ std::vector<Mistake> order_mistakes() {
   return mistakes;
 }
 
-// Experts that a file or an engine has in another order than the router.
-Mistake routed_to_others(std::function<std::string(const Network&, double)> text,
-                         int64_t (*other)(int64_t id, int64_t by, int64_t count),
-                         std::vector<double> values) {
+// What a router gives, at `at`, to other experts: those that a file or an engine has in another
+// order than the router, or those of a token.
+Mistake given_to_others(Checkpoint at, std::function<std::string(const Network&, double)> text,
+                        int64_t (*other)(int64_t place, int64_t by, int64_t count),
+                        std::vector<double> values) {
   return {.cause = "expert_order",
           .text = std::move(text),
           .change =
@@ -420,19 +432,25 @@ Mistake routed_to_others(std::function<std::string(const Network&, double)> text
                 }
                 return moved;
               },
-          .possible = [](const Network&, Op op) { return op.checkpoint == Checkpoint::kRouter; },
+          .possible = [at](const Network&, Op op) { return op.checkpoint == at; },
           .grid = values.empty() ? nullptr : among(std::move(values))};
 }
 
 std::vector<Mistake> router_order_mistakes() {
-  return {
-      routed_to_others(
-          [](const Network&, double by) {
-            return fmt::format("gives the score of each expert to that of id {:+.0f}", by);
-          },
-          [](int64_t id, int64_t by, int64_t count) { return (id + by + count) % count; }, {-1, 1}),
-      routed_to_others(plainly("gives the scores to the experts in reverse order"),
-                       [](int64_t id, int64_t, int64_t count) { return count - 1 - id; }, {})};
+  const auto next = [](int64_t place, int64_t by, int64_t count) {
+    return (place + by + count) % count;
+  };
+  const auto reverse = [](int64_t place, int64_t, int64_t count) { return count - 1 - place; };
+  return {given_to_others(Checkpoint::kRouter,
+                          [](const Network&, double by) {
+                            return fmt::format(
+                                "gives the score of each expert to that of id {:+.0f}", by);
+                          },
+                          next, {-1, 1}),
+          given_to_others(Checkpoint::kRouter,
+                          plainly("gives the scores to the experts in reverse order"), reverse, {}),
+          given_to_others(Checkpoint::kExpertWeights, plainly(kReversedWeights), reverse, {}),
+          given_to_others(Checkpoint::kExpertWeights, plainly(kWeightsOfNext), next, {-1})};
 }
 
 Mistake shared_mistake() {

@@ -252,6 +252,9 @@ std::vector<Mistake> element_shift_mistakes() {
          .change = [edge](
                        const Network&, const Matrix& right,
                        double by) { return moved_elements(right, static_cast<int64_t>(by), edge); },
+         // Those of a token's experts are no rows of a matrix: see expert_order.
+         .possible = [](const Network&,
+                        Op op) { return op.checkpoint != Checkpoint::kExpertWeights; },
          .grid = among({-32, -16, -8, -4, -3, -2, -1, 1, 2, 3, 4, 8, 16, 32}),
          .generic = true});
   }

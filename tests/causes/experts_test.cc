@@ -68,6 +68,70 @@ TEST_F(CausesOfExperts, NamesTheMissingSharedExpert) {
   EXPECT_THAT(comparison.causes, ElementsAre(Field(&Cause::name, "shared_expert")));
 }
 
+// The model with one more expert of a token than its file says, as of another config.json.
+TEST_F(CausesOfExperts, NamesAnotherNumberByTheIdsAlone) {
+  const auto right = load("deepseek3");
+  const auto wrong = load("deepseek3");
+  ++wrong->config().routing.n_used;
+  const auto kernels = make_reference_kernels();
+  const std::string ref = log(*right, *kernels, "ref", "ops");
+  const std::string got = log(*wrong, *kernels, "got", "ops");
+  for (const Model* model : {right.get(), static_cast<Model*>(nullptr)}) {
+    const Comparison more = compare(model, ref, got, 1e-5);
+    EXPECT_EQ(more.first_divergence->checkpoint.name, "layer_1_experts");
+    ASSERT_THAT(more.causes, ElementsAre(Field(&Cause::name, "experts_used"))) << more.cause_hint;
+    EXPECT_THAT(more.causes[0].sentence,
+                testing::HasSubstr("has 3 experts for a token in place of 2, and the reference's "
+                                   "are among them at each of 12 tokens"));
+  }
+  const Comparison fewer = compare(wrong.get(), got, ref, 1e-5);
+  EXPECT_THAT(fewer.causes[0].sentence,
+              testing::HasSubstr("has 2 experts for a token in place of 3, and they are among the "
+                                 "reference's"));
+}
+
+// The further expert may be the best by its score, and then it comes first.
+TEST_F(CausesOfExperts, NamesAFurtherExpertThatIsNotTheLast) {
+  const auto right = load("deepseek3");
+  const auto wrong = load("deepseek3");
+  ++wrong->config().routing.n_used;
+  const auto kernels = make_reference_kernels();
+  const std::string ref = log(*right, *kernels, "ref", "layers");
+  const std::string got = log(*wrong, *kernels, "got", "layers");
+  const Comparison comparison = compare(right.get(), ref, got, 1e-5);
+  EXPECT_THAT(comparison.causes, ElementsAre(Field(&Cause::name, "experts_used")))
+      << comparison.cause_hint;
+}
+
+// The two weights of a token change places.
+class ReversedWeights : public WrongKernels {
+ public:
+  using WrongKernels::run;
+  void run(const WeighCall& call) override {
+    right_->run(call);
+    for (int64_t t = 0; t < call.n_tokens; ++t) {
+      float* own = call.weights + t * call.routing.n_used;
+      std::reverse(own, own + call.routing.n_used);
+    }
+  }
+};
+
+// Breaks if the weights of a token's two experts counted as rows that are shifted by one.
+TEST_F(CausesOfExperts, ReversedWeightsAreNoShiftOfRows) {
+  for (const char* name : {"mixtral", "qwen3moe"}) {
+    const auto model = load(name);
+    const auto kernels = make_reference_kernels();
+    ReversedWeights reversed;
+    const std::string ref = log(*model, *kernels, "ref", "ops");
+    const std::string got = log(*model, reversed, "got", "ops");
+    for (const Model* given : {model.get(), static_cast<Model*>(nullptr)}) {
+      const Comparison comparison = compare(given, ref, got, 1e-5);
+      EXPECT_EQ(comparison.first_divergence->checkpoint.name, "layer_0_expert_weights");
+      EXPECT_THAT(comparison.causes, ElementsAre(Field(&Cause::name, "expert_order"))) << name;
+    }
+  }
+}
+
 // Each expert counts for as much as the others.
 class UniformExperts : public WrongKernels {
  public:

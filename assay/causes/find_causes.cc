@@ -12,6 +12,7 @@
 #include "assay/causes/error_sources.h"
 #include "assay/causes/expert_count.h"
 #include "assay/causes/infer.h"
+#include "assay/causes/model_fit.h"
 #include "assay/causes/search.h"
 #include "assay/causes/search_places.h"
 #include "assay/compare/input_tokens.h"
@@ -23,44 +24,6 @@
 namespace assay {
 namespace causes {
 namespace {
-
-// Throws Error if the logs cannot be of this model: the kernels trust the sizes they are given.
-void check_model(const Network& network, const Comparison& comparison) {
-  const Model& model = *network.model;
-  const ModelConfig& config = model.config();
-  const std::string& path = model.gguf().path();
-  const std::string hint = "give the model that both engines ran with --model, or leave it out";
-  for (const auto* log : {comparison.ref_log.get(), comparison.got_log.get()}) {
-    if (!log->header()) continue;
-    const std::string& stated = log->header()->model.arch;
-    const Architecture* architecture = find_architecture(stated);
-    if (architecture == nullptr || architecture == config.architecture) continue;
-    throw Error(fmt::format("is of the architecture {}, and the log {} of {}",
-                            config.architecture->name, log->path(), stated),
-                path, hint);
-  }
-  for (const RecordResult& result : comparison.results) {
-    const CheckpointName& name = comparison.checkpoints[static_cast<size_t>(result.checkpoint)];
-    const std::optional<Op> op = find_op(name.name);
-    if (!op) continue;
-    if (op->layer >= config.n_layers) {
-      throw Error(fmt::format("has {} layers, the logs have {}", config.n_layers, name.name), path,
-                  hint);
-    }
-    const int64_t width = network.width(*op);
-    if (result.metrics.n != width) {
-      throw Error(fmt::format("its {} has {} elements, in the logs it has {}", name.name, width,
-                              result.metrics.n),
-                  path, hint);
-    }
-    if (config.architecture->position == PositionKind::kLearned &&
-        result.token_idx >= model.position_embedding.rows) {
-      throw Error(fmt::format("has {} positions, the logs reach {}", model.position_embedding.rows,
-                              result.token_idx),
-                  path, hint);
-    }
-  }
-}
 
 void tell(const Judgement& judgement, Comparison& comparison) {
   if (judgement.cause) {
@@ -201,6 +164,38 @@ void search_from(Op target, Network network, TensorStore& store, Comparison& com
   }
 }
 
+// What a record that own errors alone fail was computed from, as far as it is logged.
+std::string logged_inputs(Op op, const Network& network, const LogIndex& log) {
+  std::vector<std::string> names;
+  std::vector<Op> open = {op};
+  std::set<Op> seen;
+  for (size_t i = 0; i < open.size(); ++i) {
+    const std::vector<Op> inputs = network.inputs(open[i]);
+    if (inputs.empty()) names.emplace_back("the tokens");
+    for (const Op input : inputs) {
+      if (!seen.insert(input).second) continue;
+      if (log.names().find(input.name()) >= 0) {
+        names.push_back(input.name());
+      } else {
+        open.push_back(input);
+      }
+    }
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string own_error_hint(const Model& model, const Comparison& comparison) {
+  const std::string& name = comparison.first_divergence->checkpoint.name;
+  const std::optional<Op> op = find_op(name);
+  if (!op) return {};
+  const Network network = Network::of_model(model, 1);
+  return fmt::format(
+      "{} is not what the model gives for {} as the same log holds it, and all before it is: look "
+      "at "
+      "the step from there to {}, or at what is logged under these names",
+      name, logged_inputs(*op, network, *comparison.got_log), name);
+}
+
 // Of the sequence that was looked at.
 void take_causes(const Comparison& sequence, Comparison& all) {
   all.causes = sequence.causes;
@@ -239,6 +234,13 @@ void find_causes(const Model* model, Comparison& comparison,
     comparison.cause_hint = "the tensors have other sizes: look at the shapes that are logged";
     return;
   }
+  // What the reference does not tell apart shows no mistake.
+  const bool is_own = first != comparison.results.end() &&
+                      first->failing_metric == Metric::kOwnError && model != nullptr;
+  if (is_own && (!first->of_ref || !(first->metrics.rel_l2 > 0))) {
+    comparison.cause_hint = causes::own_error_hint(*model, comparison);
+    return;
+  }
   comparison.cause_hint = causes::other_prompt_hint(comparison);
   if (!comparison.cause_hint.empty()) return;
   const auto target = causes::find_op(comparison.first_divergence->checkpoint.name);
@@ -253,6 +255,9 @@ void find_causes(const Model* model, Comparison& comparison,
     causes::search_from(*target, std::move(network), store, comparison, progress);
   } catch (const std::exception& error) {
     comparison.cause_hint = fmt::format("the search for the cause ended: {}", error.what());
+  }
+  if (is_own && comparison.causes.empty()) {
+    comparison.cause_hint = causes::own_error_hint(*model, comparison);
   }
 }
 

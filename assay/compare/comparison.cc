@@ -1,6 +1,7 @@
 #include "assay/compare/comparison.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace assay {
 
@@ -17,10 +18,14 @@ std::string_view evidence_name(Evidence evidence) {
 }
 
 std::string_view metric_name(Metric metric) {
-  static constexpr std::string_view kNames[] = {"none",          "rel_l2",    "max_abs",    "kl",
-                                                "argmax",        "nonfinite", "quarantine", "size",
-                                                "contradiction", "replica",   "margin"};
+  static constexpr std::string_view kNames[] = {
+      "none",       "rel_l2", "max_abs",       "kl",      "argmax", "nonfinite",
+      "quarantine", "size",   "contradiction", "replica", "margin", "own_error"};
   return kNames[static_cast<size_t>(metric)];
+}
+
+bool is_larger(const OwnErrors::Place& a, const OwnErrors::Place& b) {
+  return !std::isnan(b.value) && !(a.value <= b.value);
 }
 
 bool has_floors(const Comparison& comparison) {

@@ -56,6 +56,7 @@ enum class Metric : uint8_t {
   kContradiction,  // the judged log contradicts itself
   kReplica,        // ranks that should hold the same do not; the value is how far they are apart
   kMargin,         // other experts; the value is how far their router's logits are apart
+  kOwnError,       // not what a model gives for the inputs in the judged log; see OwnErrors
 };
 
 std::string_view metric_name(Metric metric);
@@ -81,6 +82,7 @@ struct RecordResult {
   double failing_value = 0;
   double failing_tolerance = 0;
   std::string ranks;  // "tp 2": of a record that fails, those whose parts hold the difference
+  std::optional<double> own_error;  // of the judged record, where it was held to a model
 
   bool failed() const { return evidence == Evidence::kFailed; }
   // rel_l2 as a multiple of the floor.
@@ -219,6 +221,25 @@ struct ErrorSource {
   std::optional<double> input_rel_l2;  // the largest of its logged inputs
 };
 
+// How far each op of the judged log is from what a model gives for the inputs that the same log
+// holds, relative to the norm of that: what it made itself, whatever the reference is.
+struct OwnErrors {
+  struct Place {
+    CheckpointName checkpoint;
+    int64_t token_idx = 0;
+    double value = 0;  // NaN counts as larger than all
+  };
+  double limit = 0;
+  int64_t held = 0;    // records that were held to the model
+  int64_t failed = 0;  // of these
+  int64_t not_held = 0;
+  int64_t excused = 0;  // records of the reference that the comparison excuses
+  int64_t excused_held = 0;
+  std::optional<Place> largest;
+  std::optional<Place> first_failed;  // by token, then as the network computes
+  std::optional<EvidenceCounts::Place> first_not_held;
+};
+
 struct Comparison {
   std::string ref_path;
   std::string got_path;
@@ -246,7 +267,8 @@ struct Comparison {
   std::vector<Gap> gaps;                   // in the same order
   std::vector<ErrorSource> error_sources;  // those that made most first
   std::vector<Cause> causes;               // best first
-  std::string cause_hint;  // without causes: what would have to be logged to find them
+  std::string cause_hint;               // without causes: what would have to be logged to find them
+  std::optional<OwnErrors> own_errors;  // where they were asked for
   std::vector<QuarantinedValue> quarantine;
   std::vector<std::string> warnings;
   std::string ref_sequence;  // the names of the sequence that the two are of
@@ -259,6 +281,9 @@ struct Comparison {
   std::shared_ptr<const LogIndex> ref_log;
   std::shared_ptr<const LogIndex> got_log;
 };
+
+// By the value; NaN is larger than all others.
+bool is_larger(const OwnErrors::Place& a, const OwnErrors::Place& b);
 
 // Whether any record was held to a floor.
 bool has_floors(const Comparison& comparison);

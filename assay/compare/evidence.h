@@ -28,6 +28,8 @@ inline constexpr std::string_view kReplicasDiffer =
     "ranks of the reference that should hold the same do not";
 inline constexpr std::string_view kMissingSequence = "the other log has no such sequence";
 inline constexpr std::string_view kAfterSplit = "the two went on with other tokens";
+inline constexpr std::string_view kLacking =
+    "the model computes it, and the log, which has it of other layers or tokens, lacks it";
 inline constexpr std::string_view kAfterFlip = "it follows from a flip of experts that were level";
 
 inline constexpr std::string_view kNoElements = "it has no elements";

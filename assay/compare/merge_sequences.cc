@@ -59,6 +59,7 @@ class Merger {
     sort(merged_.quarantine);
     sort(merged_.flips);
     set_first_divergence();
+    for (size_t i = 0; i < sequences_.size(); ++i) add_own_errors(i);
     merged_.evidence = count_evidence(merged_);
     set_verdict();
     return std::move(merged_);
@@ -71,6 +72,7 @@ class Merger {
     std::string label = part.ref_sequence.empty() ? part.got_sequence : part.ref_sequence;
     // The other log's name alone may be that of another sequence of the reference.
     if (!named_.insert(label).second) label += " as " + part.got_sequence;
+    labels_.push_back(label);
     for (const CheckpointName& name : part.checkpoints) {
       merged_.checkpoints.push_back(name);
       merged_.checkpoints.back().sequence = label;
@@ -104,6 +106,35 @@ class Merger {
         merged_.warnings.push_back(warning);
       }
     }
+  }
+
+  void add_own_errors(size_t sequence) {
+    if (!sequences_[sequence].own_errors) return;
+    const OwnErrors& part = *sequences_[sequence].own_errors;
+    if (!merged_.own_errors) merged_.own_errors.emplace();
+    OwnErrors& all = *merged_.own_errors;
+    all.limit = part.limit;
+    all.held += part.held;
+    all.failed += part.failed;
+    all.not_held += part.not_held;
+    all.excused += part.excused;
+    all.excused_held += part.excused_held;
+    const auto key = [&](const auto& place) {
+      return std::pair(place->token_idx, order_.at(place->checkpoint.name));
+    };
+    const auto take = [&](auto& place, auto& of_all, bool is_better) {
+      if (!place || (of_all && !is_better)) return;
+      of_all = place;
+      of_all->checkpoint.sequence = labels_[sequence];
+    };
+    const auto comes_first = [&](const auto& place, const auto& of_all) {
+      return place && of_all && key(place) < key(of_all);
+    };
+    take(part.largest, all.largest,
+         part.largest && all.largest && is_larger(*part.largest, *all.largest));
+    take(part.first_failed, all.first_failed, comes_first(part.first_failed, all.first_failed));
+    take(part.first_not_held, all.first_not_held,
+         comes_first(part.first_not_held, all.first_not_held));
   }
 
   template <typename Item>
@@ -171,7 +202,8 @@ class Merger {
 
   const std::vector<Comparison>& sequences_;
   std::map<std::string, int64_t> order_;
-  std::set<std::string> named_;  // sequences that have been added
+  std::set<std::string> named_;      // sequences that have been added
+  std::vector<std::string> labels_;  // of each
   Comparison merged_;
 };
 

@@ -45,6 +45,7 @@ bool is_gradual(const RecordResult& result, const CheckpointName& name,
   if (result.failing_metric == Metric::kNonfinite || !(rel_l2 <= kWrongRelL2)) return false;
   if (result.failing_metric == Metric::kContradiction) return false;
   if (result.failing_metric == Metric::kMargin) return false;
+  if (result.failing_metric == Metric::kOwnError) return false;
   if (result.failing_metric == Metric::kReplica) return false;
   if (std::isnan(result.failing_value) && result.failing_metric != Metric::kArgmax) return false;
   if (before == nullptr) return name.op != "embedding" && rel_l2 <= kFirstDriftRelL2;
@@ -162,6 +163,9 @@ void judge_record(const Tolerance& tolerance, const CompareOptions& options,
 }
 
 void judge_comparison(Comparison& comparison) {
+  comparison.compared = comparison.failed = 0;
+  comparison.argmax_total = comparison.argmax_agree = 0;
+  comparison.first_divergence.reset();
   const RecordResult* before = nullptr;
   Verdict worst = Verdict::kInconclusive;
   for (RecordResult& result : comparison.results) {

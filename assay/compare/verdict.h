@@ -34,7 +34,8 @@ void fail_record(Metric metric, double value, double tolerance, RecordResult& re
 RecordResult failed_result(Metric metric, double value, double tolerance);
 
 // Tells gradual errors from sudden ones, in results sorted by token and as the network computes,
-// and sets the verdict, pass, evidence, first_divergence, drift and the counts of `comparison`.
+// and sets the verdict, pass, evidence, first_divergence, drift and the counts of `comparison`. May
+// be called again after results have changed.
 //
 // A failing record is kDrift if its error grew to where it is little by little: rel_l2 is at most
 // half of the reference, and at most ten times that of the checkpoint before it at the same token

@@ -250,7 +250,8 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
         if (!inputs.wanted.empty() && !inputs.wanted[static_cast<size_t>(t)]) continue;
         check_interrupted();
         call.q = x[0]->row(t);
-        call.first_position = t;
+        call.first_position =
+            inputs.positions.empty() ? t : inputs.positions[static_cast<size_t>(t)];
         call.out = out.row(t);
         run_hooked(hooks.attention, context, call, *reference_);
       }

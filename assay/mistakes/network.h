@@ -26,7 +26,9 @@ struct OpContext;
 
 // What an op computes from, at some token positions.
 struct Inputs {
-  std::vector<int64_t> positions = {};                   // of each row
+  // Of each row. Of an attention those of the queries: its keys and values are of all positions
+  // from 0 on. None: 0, 1, ...
+  std::vector<int64_t> positions = {};
   std::vector<const Matrix*> rows = {};                  // of Network::inputs(), in that order
   std::vector<std::shared_ptr<const Matrix>> held = {};  // keeps these alive
   std::vector<int32_t> tokens = {};                      // of each row; for the embedding only

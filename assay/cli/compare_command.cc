@@ -1,12 +1,16 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "assay/causes/find_causes.h"
+#include "assay/causes/own_errors.h"
 #include "assay/cli/commands.h"
 #include "assay/cli/flags.h"
 #include "assay/cli/output.h"
@@ -22,6 +26,7 @@
 #include "assay/report/comparison_reports.h"
 #include "assay/report/incomplete_text.h"
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace assay {
@@ -37,6 +42,7 @@ struct CompareArguments {
   std::string policy;
   std::string floor;
   std::string model;
+  std::optional<double> own_error;
   std::string ref_speed;
   std::string got_speed;
   std::optional<bool> whole_required;
@@ -59,6 +65,17 @@ void set_alignment(const std::string& text, CompareOptions& options) {
   }
 }
 
+double own_error_of(const std::string& text) {
+  double limit = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, limit);
+  if (error != std::errc() || stop != end || !std::isfinite(limit) || !(limit > 0)) {
+    throw Error(fmt::format("'{}' is no error that an op may have", text), "--own-error",
+                "give a number above 0, such as 1e-6 for 32-bit floats");
+  }
+  return limit;
+}
+
 // What several flags decide together.
 CompareOptions options_of(const CompareArguments& arguments, const std::string& ref,
                           const std::string& got) {
@@ -66,6 +83,10 @@ CompareOptions options_of(const CompareArguments& arguments, const std::string& 
     throw Error("only the html report shows how fast the engines were",
                 arguments.ref_speed.empty() ? "--got-speed" : "--ref-speed",
                 "give --format html, or leave it out");
+  }
+  if (arguments.own_error && arguments.model.empty()) {
+    throw Error("own errors are held to a model, and none is given", "--own-error",
+                "add --model M.gguf, the model that the judged log is of");
   }
   CompareOptions options = arguments.options;
   options.whole_required =
@@ -116,8 +137,23 @@ void check_hash(const Model& model, const Comparison& comparison) {
       printable(stated->model.type, 20), printable(stated->model.sha256, 64)));
 }
 
+// Whether both are one log, so that comparing them shows nothing.
+bool are_same(const std::string& a, const std::string& b) {
+  std::error_code error;
+  if (std::filesystem::equivalent(a, b, error)) return true;
+  if (!std::filesystem::is_regular_file(a, error) || !std::filesystem::is_regular_file(b, error)) {
+    return false;
+  }
+  const MappedFile files[] = {MappedFile(a), MappedFile(b)};
+  return std::ranges::equal(files[0].bytes(), files[1].bytes());
+}
+
 int run_several(const CompareArguments& arguments, const std::vector<std::string>& paths,
                 const CompareOptions& options, const SpooledInputs& spooled) {
+  if (arguments.own_error) {
+    throw Error("several logs are held to each other alone", "--own-error",
+                "give two logs, or one of them twice");
+  }
   for (const char* of_one : {"--map-ref", "--map-got"}) {
     if (arguments.flags.is_given(of_one)) {
       throw Error("of several logs none is the reference", of_one,
@@ -143,10 +179,17 @@ int run(CompareArguments& arguments, SpooledInputs& spooled) {
     model = std::make_unique<Model>(std::make_shared<Gguf>(arguments.model));
   }
   Comparison comparison = compare_logs(paths[0], paths[1], options);
+  if (arguments.own_error) {
+    judge_own_errors(*model, options,
+                     {.limit = *arguments.own_error,
+                      .is_alone = are_same(paths[0], paths[1]),
+                      .progress = progress_line("computing each op", Work::kSteps)},
+                     comparison);
+  }
   comparison.ref_path = arguments.ref;
   comparison.got_path = arguments.got;
   find_causes(model.get(), comparison, progress_line("looking for the cause", Work::kSteps));
-  if (model && !comparison.pass) check_hash(*model, comparison);
+  if (model && (!comparison.pass || arguments.own_error)) check_hash(*model, comparison);
   spooled.print_warnings(comparison.warnings);
   ReportContext context{.command = "assay compare" + arguments.flags.typed()};
   if (arguments.report.format == "html") add_page_details(arguments, context);
@@ -189,6 +232,12 @@ void add_model(CompareArguments& arguments) {
       "The model that both ran (GGUF file or Hugging Face folder): its weights let more causes "
       "be found, and its vocabulary tells the words of tokens",
       traits);
+  flags.add_value(
+      "--own-error",
+      "With --model: each op of GOT, computed from the inputs that GOT itself holds, may "
+      "be off by no more than this (rel_l2), whatever REF is; GOT twice judges it alone",
+      [&](const std::string& text) { arguments.own_error = own_error_of(text); },
+      {.part = FlagPart::kModel});
   flags.add("--ref-speed", arguments.ref_speed,
             "For html, how fast the reference was: what assay run --json or a benchmark with "
             "--benchmark_format=json wrote",

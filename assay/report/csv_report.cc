@@ -67,11 +67,12 @@ void CsvReport::write(const Comparison& comparison, const ReportContext&,
       "token_idx,max_abs_diff,mean_abs_diff,ref_team,got_team,checkpoint,n,compared,rms,rel_l2,"
       "cosine,nmse,max_ulp,sign_flips,argmax_ref,argmax_got,regret,kl,topk_overlap,status,"
       "tolerance,evidence");
+  const bool own = comparison.own_errors.has_value();
   const bool several = !comparison.sequences.empty();
   const bool ranks = std::ranges::any_of(
       comparison.results, [](const RecordResult& result) { return !result.ranks.empty(); });
-  sink(fmt::format("{}{}{}\n", floors ? ",floor,x_floor" : "", several ? ",sequence" : "",
-                   ranks ? ",rank" : ""));
+  sink(fmt::format("{}{}{}{}\n", floors ? ",floor,x_floor" : "", own ? ",own_error" : "",
+                   several ? ",sequence" : "", ranks ? ",rank" : ""));
   for (const RecordResult& result : comparison.results) {
     const Metrics& m = result.metrics;
     sink(fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
@@ -84,6 +85,7 @@ void CsvReport::write(const Comparison& comparison, const ReportContext&,
                      verdict_name(result.status), number(result.tolerance),
                      evidence_name(result.evidence)));
     if (floors) sink(fmt::format(",{},{}", number(result.floor), number(result.times_floor())));
+    if (own) sink(fmt::format(",{}", number(result.own_error)));
     if (several) sink(fmt::format(",{}", field(name_of(comparison, result.checkpoint).sequence)));
     if (ranks) sink(fmt::format(",{}", field(result.ranks)));
     sink("\n");
@@ -94,6 +96,7 @@ void CsvReport::write(const Comparison& comparison, const ReportContext&,
                      field(comparison.checkpoints[static_cast<size_t>(gap.checkpoint)].name),
                      verdict_name(Verdict::kIncomplete), evidence_name(gap.evidence),
                      floors ? ",," : ""));
+    if (own) sink(",");
     if (several) sink(fmt::format(",{}", field(name_of(comparison, gap.checkpoint).sequence)));
     sink(ranks ? ",\n" : "\n");
   }

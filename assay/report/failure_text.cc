@@ -119,6 +119,17 @@ double rounded_up(double value) {
   return std::ceil(value / unit) * unit;
 }
 
+std::string own_error_reason(const RecordResult& result) {
+  std::string text = result.reason.empty() ? fmt::format("own error {} is over {}",
+                                                         short_number(result.failing_value),
+                                                         short_number(result.failing_tolerance))
+                                           : fmt::format("held to the model, {}", result.reason);
+  if (result.reason.empty()) {
+    text += ": not what the model gives for its inputs as they are logged";
+  }
+  return result.of_ref ? text : text + ", in a record that the reference does not have";
+}
+
 std::string contradiction_in(const RecordResult& result) {
   return fmt::format("the log contradicts itself: {} do not agree", result.reason);
 }
@@ -156,6 +167,8 @@ std::string failure_of(const RecordResult& result) {
       return argmax_reason(result);
     case Metric::kMargin:
       return margin_reason(result);
+    case Metric::kOwnError:
+      return own_error_reason(result);
     default:
       break;
   }
@@ -238,7 +251,10 @@ std::string_view unproven_text(const RecordResult& result) {
                                    : result.reason;
 }
 
-std::string evidence_text(const Comparison& comparison) {
+namespace {
+
+// Of the records of the reference.
+std::string states_text(const Comparison& comparison) {
   const EvidenceCounts& counts = comparison.evidence;
   int64_t of_ref = 0;
   for (const RecordResult& result : comparison.results) {
@@ -273,6 +289,30 @@ std::string evidence_text(const Comparison& comparison) {
            is_logits_name(name_of(comparison, gap.checkpoint).name);
   });
   if (excused > 0) text += fmt::format(" ({} excused)", excused);
+  return text;
+}
+
+// "; own errors: 812 of 820 records held, largest 3.2e-07 at layer_3_attn token 5".
+std::string own_errors_text(const OwnErrors& own) {
+  const int64_t total = own.held + own.not_held;
+  std::string text =
+      fmt::format("; own errors: {} of {} {} held", own.held, total, plural(total == 1, "record"));
+  if (own.excused > 0) {
+    text += fmt::format(" ({} of {} excused ones)", own.excused_held, own.excused);
+  }
+  if (own.failed > 0) text += fmt::format(", {} failed", own.failed);
+  if (own.largest) {
+    text += fmt::format(", largest {} at {} token {}", short_number(own.largest->value),
+                        printable(own.largest->checkpoint.title(), 80), own.largest->token_idx);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string evidence_text(const Comparison& comparison) {
+  std::string text = states_text(comparison);
+  if (comparison.own_errors) text += own_errors_text(*comparison.own_errors);
   return text;
 }
 
@@ -340,6 +380,9 @@ std::string verdict_meaning(const Comparison& comparison) {
   if (is_all(Metric::kQuarantine, comparison)) return "garbage where numbers should be";
   if (is_all(Metric::kSize, comparison)) return "tensors of other sizes than the reference's";
   if (is_all(Metric::kContradiction, comparison)) return "the judged log contradicts itself";
+  if (is_all(Metric::kOwnError, comparison)) {
+    return "an op is not what the model gives for its own inputs";
+  }
   if (is_all(Metric::kReplica, comparison)) return "ranks that should hold the same do not";
   if (comparison.verdict == Verdict::kWrong) {
     return "the error jumps beyond the tolerance, or is as large as the values";

@@ -36,6 +36,13 @@ void append_first_divergence(const FirstDivergence& first, JsonObject& object) {
   }
 }
 
+void append_unproven(JsonObject& object, const EvidenceCounts::Place& place) {
+  append_sequence(place.checkpoint, object);
+  object.member("checkpoint", place.checkpoint.name);
+  object.member("token_idx", place.token_idx);
+  object.member("reason", place.reason);
+}
+
 void append_evidence(const EvidenceCounts& counts, JsonObject& object) {
   object.member("whole", counts.whole);
   object.member("partial", counts.partial);
@@ -43,13 +50,26 @@ void append_evidence(const EvidenceCounts& counts, JsonObject& object) {
   object.member("unproven", counts.unproven);
   object.member("argmax_known", counts.argmax_known);
   object.member("argmax_total", counts.argmax_total);
-  object.object_or_null("first_unproven", counts.first_unproven,
-                        [](JsonObject& first, const auto& unproven) {
-                          append_sequence(unproven.checkpoint, first);
-                          first.member("checkpoint", unproven.checkpoint.name);
-                          first.member("token_idx", unproven.token_idx);
-                          first.member("reason", unproven.reason);
-                        });
+  object.object_or_null("first_unproven", counts.first_unproven, append_unproven);
+}
+
+void append_own_place(JsonObject& object, const OwnErrors::Place& place) {
+  append_sequence(place.checkpoint, object);
+  object.member("checkpoint", place.checkpoint.name);
+  object.member("token_idx", place.token_idx);
+  object.member("value", place.value);
+}
+
+void append_own_errors(const OwnErrors& own, JsonObject& object) {
+  object.member("limit", own.limit);
+  object.member("held", own.held);
+  object.member("not_held", own.not_held);
+  object.member("failed", own.failed);
+  object.member("excused", own.excused);
+  object.member("excused_held", own.excused_held);
+  object.object_or_null("largest", own.largest, append_own_place);
+  object.object_or_null("first_failed", own.first_failed, append_own_place);
+  object.object_or_null("first_not_held", own.first_not_held, append_unproven);
 }
 
 void append_summary(const Comparison& comparison, JsonObject& summary) {
@@ -108,6 +128,11 @@ void append_head(const Comparison& comparison, JsonObject& head) {
   head.object("evidence",
               [&](JsonObject& object) { append_evidence(comparison.evidence, object); });
   head.new_line();
+  if (comparison.own_errors) {
+    head.object("own_errors",
+                [&](JsonObject& object) { append_own_errors(*comparison.own_errors, object); });
+    head.new_line();
+  }
   head.object_or_null("first_divergence", comparison.first_divergence,
                       [](JsonObject& object, const FirstDivergence& first) {
                         append_first_divergence(first, object);
@@ -159,6 +184,7 @@ void append_result(const Comparison& comparison, const RecordResult& result, Jso
   if (result.contradicts_itself) object.member("contradicts_itself", true);
   if (!result.reason.empty()) object.member("reason", result.reason);
   if (!result.ranks.empty()) object.member("rank", result.ranks);
+  if (result.own_error) object.member("own_error", result.own_error);
   object.member("tolerance", result.tolerance);
   if (result.floor) {
     object.member("floor", result.floor);

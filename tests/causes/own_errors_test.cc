@@ -345,5 +345,41 @@ TEST_F(OwnErrorsOfLogs, HoldWhatFollowsASplit) {
   EXPECT_EQ(failed.split->left_out, held.split->left_out - failed.own_errors->failed);
 }
 
+// Breaks if one of several sequences were left out, or held by another's tokens.
+TEST_F(OwnErrorsOfLogs, HoldEachOfSeveralSequences) {
+  const std::string a = right("tinyllama");
+  std::string text = R"({"assay":1,"tokens":[[1,45,120,7,201,33,90,250,16,77,150,64],)"
+                     R"([1,9,120,7,201,33,90,250,16,77,150,64]],"sequences":["a","b"]})"
+                     "\n";
+  const auto add = [&](const std::string& path, const std::string& name, float factor) {
+    LogReader reader(path);
+    while (const Record* read = reader.next()) {
+      Record record = *read;
+      if (record.checkpoint == "layer_1_k" && record.token_idx == 6) {
+        for (float& value : record.values) value *= factor;
+      }
+      text += line(record.checkpoint, record.token_idx, record.values,
+                   ",\"sequence\":\"" + name + "\"");
+    }
+  };
+  add(a, "a", 1);
+  prompt_[1] = 9;
+  const std::string b = right("tinyllama");
+  const std::string one_only = text;
+  add(b, "b", 1);
+  const std::string both = put("both", text);
+  const Comparison comparison = judge(both, both);
+  EXPECT_TRUE(comparison.pass);
+  EXPECT_EQ(comparison.own_errors->held, std::ssize(comparison.results));
+  EXPECT_EQ(comparison.own_errors->not_held, 0);
+  text = one_only;
+  add(b, "b", 1.01F);
+  const std::string wrong = put("wrong", text);
+  const Comparison failed = judge(wrong, wrong);
+  EXPECT_EQ(first_failure(failed), "layer_1_k@6");
+  EXPECT_EQ(failed.own_errors->first_failed->checkpoint.sequence, "b");
+  EXPECT_THAT(failed.cause_hint, HasSubstr("layer_1_k is not what the model gives"));
+}
+
 }  // namespace
 }  // namespace assay

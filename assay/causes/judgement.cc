@@ -166,6 +166,15 @@ const Candidate& simplest(const std::vector<Candidate>& good, const JudgingConte
   return *best;
 }
 
+// With noise, for which no factor is accepted, a norm times one is near to a norm with another eps.
+bool has_nearer_factor(const std::vector<Candidate>& candidates, const Candidate& eps,
+                       const JudgingContext& context) {
+  return std::ranges::any_of(candidates, [&](const Candidate& other) {
+    return other.name == "scale" && other.where == eps.where && other.score() < eps.score() &&
+           !is_accepted(other, context);
+  });
+}
+
 // A sign or a factor on a branch and one where it is added are one arithmetic.
 bool are_factors(const std::set<std::string>& names) {
   return std::all_of(names.begin(), names.end(), is_factor);
@@ -183,7 +192,7 @@ bool is_in_some_layers_or_all(const std::vector<const Candidate*>& same) {
 }  // namespace
 
 Judgement judge(std::vector<Candidate> candidates, const JudgingContext& context) {
-  double next = 1;  // of those of another name than the best
+  double next = 1;  // of those that are another computation than the best
   // What says nothing of most tokens (a shift between logs of few positions) is no candidate.
   const int min_tokens = context.tail ? kMinTailTokens : 1;
   std::erase_if(candidates, [&](const Candidate& one) {
@@ -196,8 +205,12 @@ Judgement judge(std::vector<Candidate> candidates, const JudgingContext& context
   std::erase_if(good, [&](const Candidate& one) { return !is_accepted(one, context); });
   if (good.empty()) return {};
   const Candidate& best = simplest(good, context);
+  if (best.name == "eps" && has_nearer_factor(candidates, best, context)) return {};
   for (const Candidate& other : candidates) {
-    if (other.name != best.name) next = std::min(next, other.score());
+    // The opposite sign is a factor of -1, too.
+    const bool is_same = other.name == best.name || (other.where == best.where &&
+                                                     is_factor(other.name) && is_factor(best.name));
+    if (!is_same) next = std::min(next, other.score());
   }
   const std::vector<const Candidate*> same = equally_good(good, best, context);
   std::set<std::string> names;

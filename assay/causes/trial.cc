@@ -16,8 +16,8 @@ const Tuned& likelier(const Tuned& of_grid, const Tuned& beside) {
 }
 
 // Where the result is smooth in the parameter: what a small change of it does, times as much as
-// brings it nearest to the judged log; again from there.
-Tuned step(const Trial& trial, bool positive, Tuned best) {
+// brings it nearest to the judged log; again from there. It stays within the grid.
+Tuned step(const Trial& trial, const std::vector<double>& grid, Tuned best) {
   constexpr int kSteps = 8;
   constexpr double kRelativeStep = 1e-2;
   for (int i = 0; i < kSteps; ++i) {
@@ -37,7 +37,7 @@ Tuned step(const Trial& trial, bool positive, Tuned best) {
     }
     if (!(square > 0)) break;
     const double next = parameter + product / square * (aside - parameter);
-    if (positive && !(next > 0)) break;
+    if (!(next >= grid.front() && next <= grid.back())) break;
     const Fit fit = trial.fit(next);
     constexpr double kBetter = 0.9;
     if (!(fit.ratio() < kBetter * best.fit.ratio())) break;
@@ -118,7 +118,7 @@ Tuned best_of_grid(const Trial& trial, const BoundMistake& mistake, bool in_step
 Tuned refine(const Trial& trial, const BoundMistake& mistake, const Tuned& best) {
   if (!mistake.refine) return best;
   const std::vector<double>& grid = mistake.grid;
-  Tuned found = step(trial, grid.front() > 0, best);
+  Tuned found = step(trial, grid, best);
   constexpr double kSolved = 1e-3;
   if (!(found.fit.ratio() <= kSolved) && best.fit.ratio() < kNear) {
     const auto at = std::ranges::find(grid, best.parameter);
@@ -143,7 +143,7 @@ bool is_like_zero(const Trial& trial, const Tuned& factor) {
 Tuned polish(const Trial& trial, const BoundMistake& mistake, const Tuned& near) {
   const Tuned start{near.parameter, trial.fit(near.parameter)};
   if (!mistake.refine) return start;
-  return likelier(start, step(trial, mistake.grid.front() > 0, start));
+  return likelier(start, step(trial, mistake.grid, start));
 }
 
 }  // namespace assay::causes

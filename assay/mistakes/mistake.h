@@ -69,7 +69,8 @@ struct Mistake {
   // or what it makes of any op's result, from nothing else.
   Change change = {};
   std::function<bool(const Network&, Op)> possible = {};  // of ops of its kind; empty: always
-  // Values of the parameter to try, ascending; empty if it has none.
+  // Values of the parameter to try, ascending; empty if it has none. None beyond the first and the
+  // last is a mistake that an engine makes.
   std::function<std::vector<double>(const Network&)> grid = {};
   bool refine = false;    // values between those of the grid are possible
   bool generic = false;   // one that any op can have: tried after those of the op itself

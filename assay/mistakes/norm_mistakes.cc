@@ -157,9 +157,10 @@ std::string eps_text(const Network& network, double value) {
                      network.eps_known ? fmt::format("{:.3g}", network.eps) : "a smaller one");
 }
 
+// No engine takes more for an eps: what is nearer to a larger one is a norm times a factor.
 std::vector<double> eps_grid(const Network&) {
   std::vector<double> grid = {0};
-  for (const double value : ratios(1e-12, 1e2, 57)) grid.push_back(value);
+  for (const double value : ratios(1e-12, 0.1, 45)) grid.push_back(value);
   return grid;
 }
 

@@ -68,6 +68,24 @@ TEST(Judgement, FactorMustHoldAtMostElements) {
   EXPECT_TRUE(judge({block}, context()).cause);
 }
 
+// Breaks if what is named with all certainty seemed doubtful: a factor of -1 is the same.
+TEST(Judgement, AFactorOfMinusOneIsNoOtherExplanationThanASign) {
+  const Candidate sign = candidate("sign", "has the opposite sign", 1e-12);
+  Candidate factor = candidate("scale", "is multiplied by -1", 1e-12, 8, 1);
+  EXPECT_GT(judge({sign, factor}, context()).cause->confidence, 0.9);
+  factor.where = "layer_0_attn_out";
+  EXPECT_LT(judge({sign, factor}, context()).cause->confidence, 0.6);
+}
+
+// Breaks if an eps were named for a norm that is multiplied by a factor, and noisy.
+TEST(Judgement, AnEpsLeavesLessThanAFactor) {
+  JudgingContext of_norm = context();
+  of_norm.target = {Checkpoint::kAttnNorm, 0};
+  const Candidate eps = candidate("eps", "has eps 0.01", 6e-3);
+  EXPECT_FALSE(judge({eps, candidate("scale", "is small", 4e-3)}, of_norm).cause);
+  EXPECT_TRUE(judge({eps, candidate("scale", "is small", 8e-3)}, of_norm).cause);
+}
+
 TEST(Judgement, NaNIsNoFit) {
   const Candidate none = candidate("eps", "a", std::nan(""));
   EXPECT_FALSE(judge({none}, context()).cause);

@@ -1,6 +1,7 @@
 #include "assay/causes/search_places.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -52,6 +53,17 @@ std::vector<int64_t> positions_below(const TensorStore& store, const std::string
   return {chosen.begin(), chosen.end()};
 }
 
+// The largest rel_l2 of a checkpoint that both logs have, where it is a number.
+std::optional<double> worst_error(const TensorStore& store, Op op) {
+  const int32_t id = store.checkpoint_id(op.name());
+  std::optional<double> worst;
+  for (const RecordResult& result : store.comparison().results) {
+    const double error = result.metrics.rel_l2;
+    if (result.checkpoint == id && std::isfinite(error)) worst = std::max(worst.value_or(0), error);
+  }
+  return worst;
+}
+
 }  // namespace
 
 std::optional<Op> find_op(const std::string& checkpoint) {
@@ -94,15 +106,44 @@ std::optional<Tail> failing_tail(const TensorStore& store, const std::string& ch
   return Tail{from->first, results.begin()->first, std::prev(from)->first};
 }
 
+std::optional<Op> other_of_gate_and_up(Op op) {
+  if (op.checkpoint == Checkpoint::kFfnGate) return Op{Checkpoint::kFfnUp, op.layer};
+  if (op.checkpoint == Checkpoint::kFfnUp) return Op{Checkpoint::kFfnGate, op.layer};
+  return std::nullopt;
+}
+
+bool is_refuted_by_other(const std::string& cause, const TensorStore& store, Op op,
+                         const std::vector<int64_t>& positions) {
+  const bool of_both = cause == "gate_up_swapped";
+  const std::optional<Op> other = other_of_gate_and_up(op);
+  if (!other || (!of_both && cause != "gate_as_up" && cause != "up_as_gate")) return false;
+  bool is_known = false;
+  bool fails = false;
+  for (const int64_t position : positions) {
+    const RecordResult* result = store.result(other->name(), position);
+    is_known = is_known || result != nullptr;
+    fails = fails || (result != nullptr && result->failed());
+  }
+  return is_known && fails != of_both;
+}
+
 std::optional<Op> worst_input(const Network& network, const TensorStore& store, Op op) {
+  constexpr double kMostGrowth = 100;  // of an error from there to the op
   std::optional<Op> worst;
-  double most = 0;
-  for (const Op input : network.inputs(op)) {
-    const int32_t id = store.checkpoint_id(input.name());
-    for (const RecordResult& result : store.comparison().results) {
-      if (result.checkpoint != id || !(result.metrics.rel_l2 > most)) continue;
-      most = result.metrics.rel_l2;
+  double most = worst_error(store, op).value_or(0) / kMostGrowth;
+  std::set<Op> seen;
+  std::vector<Op> open = network.inputs(op);
+  while (!open.empty()) {
+    const Op input = open.back();
+    open.pop_back();
+    if (!seen.insert(input).second) continue;
+    if (const std::optional<double> error = worst_error(store, input)) {
+      if (!(*error > most)) continue;
+      most = *error;
       worst = input;
+    } else {
+      const std::vector<Op> before = network.inputs(input);
+      open.insert(open.end(), before.begin(), before.end());
     }
   }
   return worst;

@@ -29,7 +29,16 @@ struct Tail {
 };
 std::optional<Tail> failing_tail(const TensorStore& store, const std::string& checkpoint);
 
-// The logged input of an op that is furthest off; nothing if none is logged or none is off.
+// Of what both logs have, and the op is computed from with nothing logged between, that which is
+// furthest off; nothing if none is off by enough to be why the op is.
 std::optional<Op> worst_input(const Network& network, const TensorStore& store, Op op);
+
+// Of gate and up each may have what is the other's, or one of them alone. Whether the record of the
+// one that is not at `op` refutes the cause of this name: that fails where both are wrong.
+bool is_refuted_by_other(const std::string& cause, const TensorStore& store, Op op,
+                         const std::vector<int64_t>& positions);
+
+// The other one of gate and up; nothing for other ops.
+std::optional<Op> other_of_gate_and_up(Op op);
 
 }  // namespace assay::causes

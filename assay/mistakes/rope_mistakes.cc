@@ -42,13 +42,19 @@ bool has_unknown_factors(const Network& network, Op) {
 }
 
 std::string base_text(const Network& network, double value) {
-  const std::optional<double> known = rope_base(network.rope->frequencies);
-  std::string text = fmt::format("rotates with the frequency base {} in place of {}",
-                                 rounded(value), rounded(known.value_or(network.rope->base)));
-  if (network.local_rope.base > 0) {
-    text += fmt::format(" ({} in layers with a window)", rounded(network.local_rope.base));
+  const double own = rope_base(network.rope->frequencies).value_or(network.rope->base);
+  const double local = network.local_rope.base;
+  const std::string text = "rotates with the frequency base " + rounded(value);
+  if (!(local > 0)) return fmt::format("{} in place of {}", text, rounded(own));
+  // Then those are meant that have the other one.
+  if (rounded(value) == rounded(own)) {
+    return fmt::format("{} in layers with a window, too, in place of {}", text, rounded(local));
   }
-  return text;
+  if (rounded(value) == rounded(local)) {
+    return fmt::format("{} in layers without a window, too, in place of {}", text, rounded(own));
+  }
+  return fmt::format("{} in place of {} ({} in layers with a window)", text, rounded(own),
+                     rounded(local));
 }
 
 std::string base_alone_text(const Network&, double value) {

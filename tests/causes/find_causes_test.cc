@@ -71,6 +71,27 @@ class OneBlock : public WrongKernels {
   }
 };
 
+// V of the first layer is 2 % too large.
+class LargeValues : public WrongKernels {
+ protected:
+  void matmul(const MatmulCall& call) override {
+    right_->run(call);
+    if (call.site.checkpoint != Checkpoint::kV || call.site.layer != 0) return;
+    for (int64_t i = 0; i < call.n_tokens * call.w.rows; ++i) call.out[i] *= 1.02F;
+  }
+};
+
+// The attention's output is lost.
+class NoAttention : public WrongKernels {
+ protected:
+  void matmul(const MatmulCall& call) override {
+    right_->run(call);
+    if (call.site.checkpoint == Checkpoint::kAttnOut) {
+      std::fill_n(call.out, call.n_tokens * call.w.rows, 0.0F);
+    }
+  }
+};
+
 // The halves of each block of the embedding change places.
 class SwapsHalvesOfRows : public WrongKernels {
  protected:
@@ -129,6 +150,15 @@ TEST_F(FindCauses, FindsOneBlockOfTheWeights) {
          "in row 5: columns 32 to 63 by a factor");
 }
 
+// Breaks if what an eps without bounds comes near to were called one.
+TEST_F(FindCauses, NamesNoEpsThatNoEngineHas) {
+  NoAttention lost;
+  const Comparison comparison = compare("tinyllama", lost, "logits", true);
+  ASSERT_THAT(comparison.causes, SizeIs(1)) << comparison.cause_hint;
+  EXPECT_EQ(comparison.causes[0].name, "residual");
+  EXPECT_THAT(comparison.causes[0].sentence, Not(HasSubstr("eps")));
+}
+
 // A file that a quantiser packed wrong is wrong from the embedding on.
 TEST_F(FindCauses, FindsAMisreadEmbedding) {
   const auto model = load("tinyllama", "q8_0");
@@ -179,6 +209,35 @@ TEST_F(FindCauses, AcceptsAReferenceOfFewPositions) {
   }
   expect(compare(model.get(), put("few.jsonl", kept), log(*model, pairs, "got", "ops")),
          "rope_pairing", "layer_0_q_rope", "rotates the halves of a head");
+}
+
+// Breaks if a base seemed to be wrong in the layers that have it rightly.
+TEST_F(FindCauses, TellsWhichLayersHaveTheBaseOfTheOthers) {
+  const auto model = load("gemma3");
+  const auto wrong = load("gemma3");
+  const auto right = make_reference_kernels();
+  const std::string ref = log(*model, *right, "ref", "ops");
+  wrong->config().local_rope_freq_base = model->config().rope_freq_base;
+  expect(
+      compare(model.get(), ref, log(*wrong, *right, "got", "ops")), "rope_base", "layer_0_q_rope",
+      "rotates with the frequency base 2.346e+05 in layers with a window, too, in place of 3456");
+  wrong->config().local_rope_freq_base = model->config().local_rope_freq_base;
+  wrong->config().rope_freq_base = model->config().local_rope_freq_base;
+  expect(compare(model.get(), ref, log(*wrong, *right, "got", "ops")), "rope_base",
+         "layer_5_q_rope", "in layers without a window, too, in place of 2.346e+05");
+}
+
+// Breaks if the reference were accused where the error is made in a layer whose records pass at
+// that token: what fails first, in the order of tokens, is then the output of a later layer.
+TEST_F(FindCauses, LooksInEarlierLayersThatPass) {
+  const auto model = load("smollm3");
+  const auto right = make_reference_kernels();
+  LargeValues large;
+  const std::string ref = log(*model, *right, "ref", "layers");
+  const std::string got = log(*model, large, "got", "layers");
+  const Comparison comparison = compare(model.get(), ref, got, 0.0105);
+  EXPECT_EQ(comparison.first_divergence->checkpoint.name, "layer_2_output");
+  expect(comparison, "scale", "layer_0_output", "is multiplied by 1.02");
 }
 
 // What only the judged log holds may be wrong itself: here the layer's inner steps are.

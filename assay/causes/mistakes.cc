@@ -106,6 +106,9 @@ std::vector<Kinds> families_of(Checkpoint checkpoint, const BoundMistake& mistak
   if (name == "parallel_residual" && kind == OpKind::kLinear) {
     return {{Checkpoint::kFfnGate, Checkpoint::kFfnUp}};
   }
+  if (name == "gate_up_swapped" && kind == OpKind::kLinear) {
+    return {{Checkpoint::kFfnGate, Checkpoint::kFfnUp}};
+  }
   if (name == "rope_pairing" && kind == OpKind::kLinear) return {{Checkpoint::kQ, Checkpoint::kK}};
   std::vector<Kinds> families;
   if (name == "rope_scaling") {
@@ -119,6 +122,9 @@ std::vector<Kinds> families_of(Checkpoint checkpoint, const BoundMistake& mistak
     families.push_back({Checkpoint::kQNorm, Checkpoint::kKNorm});
     families.push_back({Checkpoint::kAttnNorm, Checkpoint::kFfnNorm});
     families.push_back({Checkpoint::kAttnNorm, Checkpoint::kFfnNorm, Checkpoint::kFinalNorm});
+    Kinds of_layers = kinds_with([](OpKind each) { return each == OpKind::kNorm; });
+    std::erase(of_layers, Checkpoint::kFinalNorm);
+    families.push_back(std::move(of_layers));
   }
   if (of_all) families.push_back(kinds_with([kind](OpKind each) { return each == kind; }));
   return families;

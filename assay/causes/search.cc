@@ -232,10 +232,20 @@ std::vector<Search::Outcome> Search::try_at_once(std::span<const Try> group,
   return outcomes;
 }
 
+// A swap of gate and up is one of both where both may be wrong.
+bool Search::is_tried_alone(const Try& one) const {
+  if (one.mistake.together) return false;
+  const std::optional<Op> other = other_of_gate_and_up(one.op);
+  if (!other) return true;
+  const std::set<Op> suspects = places({other->checkpoint});
+  if (suspects.contains(*other)) return one.mistake.name != "gate_up_swapped";
+  return !is_refuted_by_other(one.mistake.name, store_, one.op, predicted_at_);
+}
+
 Search::Outcome Search::outcome_of(const Try& one, double most) const {
   Outcome outcome;
   try {
-    if (!one.mistake.together) try_in_chain(one, {one.op.checkpoint}, most, outcome);
+    if (is_tried_alone(one)) try_in_chain(one, {one.op.checkpoint}, most, outcome);
     std::set<Kinds> tried;
     for (const Kinds& kinds : families_of(one.op.checkpoint, one.mistake)) {
       const Kinds family = in_chain(kinds, one.mistake);
@@ -376,6 +386,10 @@ std::optional<Candidate> Search::candidate(const BoundMistake& mistake, const Pr
     tuned = polish(trial, mistake, tuned);
   } else {
     tuned = refine(trial, mistake, best_of_grid(trial, mistake, in_steps));
+  }
+  // A branch that all but vanishes is one that is not added.
+  if (mistake.name == "residual" && tuned.parameter != 0 && is_like_zero(trial, tuned)) {
+    tuned = {0, trial.fit(0)};
   }
   const bool is_scale = mistake.name == "scale";
   if (is_scale && (is_nearly_one(tuned.parameter) || is_like_zero(trial, tuned))) {

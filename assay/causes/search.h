@@ -81,6 +81,7 @@ class Search {
   Predict predictor(const Try& one, const Kinds& kinds, const Chain& chain, double most,
                     Outcome& outcome) const;
   void try_in_chain(const Try& one, const Kinds& kinds, double most, Outcome& outcome) const;
+  bool is_tried_alone(const Try& one) const;
   Outcome outcome_of(const Try& one, double most) const;
   void measure_noise();
   void try_recomputed();

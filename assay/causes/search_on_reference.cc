@@ -74,17 +74,19 @@ void Search::try_before_bias(const BoundMistake& mistake, const Matrix& right) {
 
 // The gate's values at up, and those of up at the gate.
 void Search::try_sibling() {
-  const Checkpoint kind = context_.target.checkpoint;
-  const bool is_gate = kind == Checkpoint::kFfnGate;
-  if (!is_gate && kind != Checkpoint::kFfnUp) return;
-  const Op other{is_gate ? Checkpoint::kFfnUp : Checkpoint::kFfnGate, context_.target.layer};
-  const auto values = store_.reference(other.name(), predicted_at_);
+  const Op target = context_.target;
+  const std::optional<Op> other = other_of_gate_and_up(target);
+  const auto values = other ? store_.reference(other->name(), predicted_at_) : nullptr;
   if (!values) return;
-  BoundMistake swapped;
-  swapped.name = "gate_up_swapped";
-  swapped.text = [&](double) { return fmt::format("holds {}", other.name()); };
-  candidates_.push_back(*candidate(
-      swapped, [&](double) { return *values; }, 0, context_.target.name()));
+  const bool is_gate = target.checkpoint == Checkpoint::kFfnGate;
+  for (const char* name : {"gate_up_swapped", is_gate ? "gate_as_up" : "up_as_gate"}) {
+    if (is_refuted_by_other(name, store_, target, predicted_at_)) continue;
+    BoundMistake mistake;
+    mistake.name = name;
+    mistake.text = [&](double) { return fmt::format("holds {}", other->name()); };
+    candidates_.push_back(*candidate(
+        mistake, [&](double) { return *values; }, 0, target.name()));
+  }
 }
 
 }  // namespace assay::causes

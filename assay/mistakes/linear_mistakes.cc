@@ -93,25 +93,39 @@ Injected without_bias(std::string name, const std::string& of, Checkpoint at) {
           .in_arguments = true};
 }
 
-// Other weights than those of the op.
-std::vector<Mistake> exchange_mistakes() {
+// Gate, up or both with the weights of the other.
+std::vector<Mistake> gate_and_up_mistakes() {
   constexpr Checkpoint kGate = Checkpoint::kFfnGate;
   constexpr Checkpoint kUp = Checkpoint::kFfnUp;
-  return {{.cause = "gate_up_swapped",
-           .text = plainly("computes gate with the weights of up, and up with those of gate"),
-           .edit = exchanged(kGate, kUp),
-           .possible =
-               [](const Network& network, Op op) {
-                 return network.gated() && (op.checkpoint == kGate || op.checkpoint == kUp);
-               },
-           .faults = {{.name = "gate-up-swapped",
-                       .group = FaultGroup::kFeedForward,
-                       .what = "gate and up are taken for each other",
-                       .at = kGate,
-                       .unsupported_reason = needs_gate,
-                       .also = {kUp},
-                       .in_arguments = true}}},
-          {.edit = exchanged(Checkpoint::kK, Checkpoint::kV),
+  const auto mistake = [](std::string cause, std::string text, std::vector<Checkpoint> wrong,
+                          std::string fault, std::string what) -> Mistake {
+    return {.cause = std::move(cause),
+            .text = plainly(std::move(text)),
+            .edit = exchanged(kGate, kUp),
+            .possible =
+                [wrong](const Network& network, Op op) {
+                  return network.gated() && std::ranges::find(wrong, op.checkpoint) != wrong.end();
+                },
+            .faults = {{.name = std::move(fault),
+                        .group = FaultGroup::kFeedForward,
+                        .what = std::move(what),
+                        .at = wrong.front(),
+                        .unsupported_reason = needs_gate,
+                        .also = {wrong.begin() + 1, wrong.end()},
+                        .in_arguments = true}}};
+  };
+  return {
+      mistake("gate_up_swapped", "computes gate with the weights of up, and up with those of gate",
+              {kGate, kUp}, "gate-up-swapped", "gate and up are taken for each other"),
+      mistake("gate_as_up", "computes gate, too, with the weights of up", {kGate}, "gate-as-up",
+              "gate has the weights of up, as up has"),
+      mistake("up_as_gate", "computes up, too, with the weights of gate", {kUp}, "up-as-gate",
+              "up has the weights of gate, as gate has")};
+}
+
+// Other weights than those of the op.
+std::vector<Mistake> exchange_mistakes() {
+  return {{.edit = exchanged(Checkpoint::kK, Checkpoint::kV),
            .faults = {{.name = "k-v-weights-swapped",
                        .group = FaultGroup::kLinear,
                        .what = "the weights of K and V are taken for each other",
@@ -252,7 +266,9 @@ std::vector<Mistake> linear_mistakes() {
                    .at = Checkpoint::kAttnOut,
                    .unsupported_reason = needs_square_output,
                    .in_arguments = true}}});
-  for (Mistake& mistake : exchange_mistakes()) mistakes.push_back(std::move(mistake));
+  for (auto part : {gate_and_up_mistakes(), exchange_mistakes()}) {
+    for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
+  }
   for (const Rounding& rounding : kRoundings) mistakes.push_back(weight_rounding(rounding));
   mistakes.push_back(
       {.edit = {.matmul = run_without_last_input},

@@ -33,6 +33,8 @@ const std::set<std::string> kNames = {"rope_pairing",
                                       "head_order",
                                       "transpose",
                                       "gate_up_swapped",
+                                      "gate_as_up",
+                                      "up_as_gate",
                                       "activation_kind",
                                       "eps",
                                       "norm_kind",
@@ -88,6 +90,8 @@ const std::set<std::string> kOfFeatures = {"attention-softcap-missing",
                                            "rope-half-the-dimensions",
                                            "rope-unwanted",
                                            "gate-up-swapped",
+                                           "gate-as-up",
+                                           "up-as-gate",
                                            "activation-missing",
                                            "experts-one-fewer",
                                            "experts-one-more",
@@ -273,7 +277,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "router_weights", "rope_scaling", "rope_attention_factor", "activation_kind"}},
         Feature{"granitemoe",
                 {"residual_multiplier", "embedding_scale", "logit_scale", "experts_used",
-                 "expert_order", "router_weights", "gate_up_swapped"}},
+                 "expert_order", "router_weights", "gate_up_swapped", "gate_as_up", "up_as_gate"}},
         Feature{"mixtral", {"experts_used", "expert_order", "router_weights"}},
         Feature{"olmoe", {"qk_norm", "router_weights", "expert_order", "experts_used"}},
         Feature{"deepseek2",
@@ -325,7 +329,8 @@ TEST_F(Catalogue, LayerLogsNameNoWrongCause) {
       "kv-stale",     "gate-up-swapped", "q-rows-permuted",    "k-v-weights-swapped",
       "kv-f16",       "inputs-bf16",     "branch-ffn-doubled", "heads-interleaved",
       "kv-swapped",   "scores-f16",      "minus-zero",         "norm-unbiased-variance",
-      "norm-missing", "tail-dropped",    "layers-swapped",     "gate-not-multiplied"};
+      "norm-missing", "tail-dropped",    "layers-swapped",     "gate-not-multiplied",
+      "gate-as-up",   "up-as-gate"};
   for (const char* file : {"tinyllama/tinyllama-f32.gguf", "gpt2/gpt2-f32.gguf"}) {
     const Tally found = tally(file, {.checkpoints = "layers", .faults = faults});
     EXPECT_THAT(found.wrong, IsEmpty()) << file;

@@ -5,8 +5,10 @@
 
 namespace assay {
 
-// How ReportFlags marks its -o in help, by which failed reports are found.
+// How ReportFlags marks its -o in help, by which failed reports are found; and how a command marks a
+// -o whose file is kept and used after the run (a policy, a page), so that an error must not take it.
 inline constexpr const char* kReportType = "REPORT";
+inline constexpr const char* kKeptType = "FILE";
 
 // After an error: the report that the command was to write (ReportFlags), and that an earlier run
 // may have left there, must not look like this run's. A report of JUnit or for GitHub holds the

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "assay/cli/commands.h"
+#include "assay/cli/failed_report.h"
 #include "assay/cli/flags.h"
 #include "assay/cli/output.h"
 #include "assay/cli/report_flags.h"
@@ -189,7 +190,7 @@ void add_floors(CLI::App& app, int& exit_code) {
                    "Names of another engine: llama.cpp, transformers, published, or a file (JSON)",
                    load_into({&compare.ref_map, &compare.got_map}),
                    {.is_input = true, .part = FlagPart::kSelection});
-  arguments->report.add_output(*command, "Write the policy to this file");
+  arguments->report.add_output(*command, "Write the policy to this file")->type_name(kKeptType);
   command->footer(
       "The policy holds each checkpoint to k times the greatest rel_l2 that it has between the "
       "first log\nand the others: assay compare REF GOT --policy FILE. docs/tolerances.md says "

@@ -7,6 +7,7 @@
 
 #include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
+#include "assay/cli/failed_report.h"
 #include "assay/cli/log_flags.h"
 #include "assay/cli/output.h"
 #include "assay/cli/report_flags.h"
@@ -145,6 +146,7 @@ void add_mutate(CLI::App& app, int& exit_code) {
   flags->report.add(*whole, "How to show the results", "Write the results here")
       ->check(CLI::IsMember({"table", "json", "markdown"}))
       ->capture_default_str();
+  whole->get_option("--output")->type_name(kKeptType);
   command->callback([flags, &exit_code] { exit_code = mutate_command(*flags); });
 }
 

@@ -18,8 +18,8 @@ CLI::Option* ReportFlags::add_json(CLI::App& command, const std::string& help) {
       "--json", [this] { format = "json"; }, help);
 }
 
-void ReportFlags::add_output(CLI::App& command, const std::string& help) {
-  command.add_option("-o,--output", output, help)->type_name(kReportType);
+CLI::Option* ReportFlags::add_output(CLI::App& command, const std::string& help) {
+  return command.add_option("-o,--output", output, help)->type_name(kReportType);
 }
 
 void ReportFlags::check_output(const std::vector<std::string>& inputs) const {

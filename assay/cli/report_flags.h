@@ -19,7 +19,7 @@ struct ReportFlags {
                    const std::string& output_help = "Write to this file");
   // Only one of these.
   CLI::Option* add_json(CLI::App& command, const std::string& help);
-  void add_output(CLI::App& command, const std::string& help = "Write to this file");
+  CLI::Option* add_output(CLI::App& command, const std::string& help = "Write to this file");
 
   // Throws Error if the report would overwrite one of the inputs, or be added to it.
   void check_output(const std::vector<std::string>& inputs) const;

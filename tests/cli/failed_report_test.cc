@@ -81,7 +81,6 @@ TEST_F(FailedReport, OfAnyOtherFormatIsRemoved) {
       {"compare", log_, other_, none},
       {"matrix", log_, none},
       {"matrix", log_, none, "--json"},
-      {"floors", log_, none},
       {"perf", none, none, "--format", "json"},
       {"conform", "no-such-engine"},
       {"invariance", "no-such-engine"}};
@@ -112,6 +111,8 @@ TEST_F(FailedReport, AnInputIsNotRemoved) {
 TEST_F(FailedReport, WhatIsNoReportOfTheCommandStays) {
   const std::string kept = put("kept.jsonl", "kept");
   EXPECT_EQ(run({"import", folder_ + "/none", "-o", kept}).exit_code, 2);
+  EXPECT_EQ(run({"floors", log_, folder_ + "/none", "-o", kept}).exit_code, 2);
+  EXPECT_EQ(run({"mutate", "--faults", "no-such-fault", "-o", kept}).exit_code, 2);
   EXPECT_EQ(contents(kept), "kept");
 }
 

@@ -19,11 +19,14 @@ endfunction()
 add_library(assay_test_main OBJECT
   ${PROJECT_SOURCE_DIR}/tests/support/assigned_gpu.cc
   ${PROJECT_SOURCE_DIR}/tests/support/expected_skips.cc
-  ${PROJECT_SOURCE_DIR}/tests/support/log_times.cc)
+  ${PROJECT_SOURCE_DIR}/tests/support/log_times.cc
+  ${PROJECT_SOURCE_DIR}/tests/support/paths.cc)
 target_link_libraries(assay_test_main PUBLIC assay_flags GTest::gmock GTest::gtest_main)
-target_compile_definitions(assay_test_main PUBLIC
-  ASSAY_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-  ASSAY_BINARY_DIR="${PROJECT_BINARY_DIR}")
+set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/support/paths.cc TARGET_DIRECTORY assay_test_main
+  PROPERTIES COMPILE_DEFINITIONS
+    "ASSAY_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\";ASSAY_PROGRAMS=\"${CMAKE_RUNTIME_OUTPUT_DIRECTORY}\"")
+# A failure names its file from the root of the sources, so that the same test in another clone is compiled alike.
+target_compile_options(assay_test_main PUBLIC -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
 # Most of a test's time is in what it tests: half the time to compile is worth more.
 target_compile_options(assay_test_main PUBLIC $<$<CONFIG:Release>:-O1>)
 

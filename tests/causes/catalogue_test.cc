@@ -9,6 +9,7 @@
 #include "assay/mutate/mutant_log.h"
 #include "assay/record/run.h"
 #include "tests/causes/faulty_logs.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -161,7 +162,7 @@ class Catalogue : public FaultyLogs {
   Tally tally(const std::string& file, const Given& given) {
     const std::vector<int32_t> tokens(
         given.tokens.begin(), given.tokens.begin() + static_cast<std::ptrdiff_t>(given.n_tokens));
-    const std::string path = std::string(ASSAY_SOURCE_DIR) + "/golden/" + file;
+    const std::string path = source_path("golden/") + file;
     const Model model(std::make_shared<Gguf>(path));
     RunOptions right;
     right.model_path = path;

@@ -14,6 +14,7 @@
 #include "assay/record/log_probe.h"
 #include "engine/session.h"
 #include "tests/compare/log_files.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 
@@ -88,8 +89,7 @@ class Noise : public WrongKernels {
 class FaultyLogs : public LogFiles {
  protected:
   static std::shared_ptr<Model> load(const std::string& name, const std::string& type = "f32") {
-    const std::string path =
-        std::string(ASSAY_SOURCE_DIR) + "/golden/" + name + "/" + name + "-" + type + ".gguf";
+    const std::string path = source_path("golden/") + name + "/" + name + "-" + type + ".gguf";
     return std::make_shared<Model>(std::make_shared<Gguf>(path));
   }
 

@@ -9,6 +9,7 @@
 #include <numbers>
 
 #include "assay/mistakes/network.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -146,8 +147,8 @@ TEST_F(LogitsAlone, NameNothingForNoise) {
 
 // The same architecture and sizes with weights that were quantised.
 TEST_F(LogitsAlone, NameNothingForAnotherModel) {
-  const Model quantised(std::make_shared<Gguf>(std::string(ASSAY_SOURCE_DIR) +
-                                               "/golden/tinyllama/tinyllama-q4_k_m.gguf"));
+  const Model quantised(
+      std::make_shared<Gguf>(source_path("golden/tinyllama/tinyllama-q4_k_m.gguf")));
   const Logits others = logits_of(quantised, *make_reference_kernels());
   for (const auto form : {LogitsForm::kAll, LogitsForm::kHeadAndSketch, LogitsForm::kTop20}) {
     const std::string ref = log(right_, "ref", form);

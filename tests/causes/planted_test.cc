@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tests/causes/faulty_logs.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -24,7 +25,7 @@ class PlantedMistakes : public FaultyLogs, public testing::WithParamInterface<Pl
 
 TEST_P(PlantedMistakes, AreNamedByLogitsAlone) {
   const std::string file = GetParam().file;
-  const std::string path = std::string(ASSAY_SOURCE_DIR) + "/tests/data/planted/" + file;
+  const std::string path = source_path("tests/data/planted/") + file;
   const auto model = load(GetParam().model);
   const Comparison found = compare(model.get(), path + ".ref.jsonl", path + ".got.jsonl", 1e-5);
   ASSERT_FALSE(found.pass);

@@ -6,6 +6,7 @@
 #include "assay/log/log_writer.h"
 #include "base/new_file.h"
 #include "tests/cli/program.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -122,7 +123,7 @@ TEST_F(CompareCommand, WritesToAFileWholeOrNotAtAll) {
 TEST_F(CompareCommand, AModelThatIsNotTheLogsIsRefused) {
   const std::string ref = put("r.jsonl", line("layer_0_output", 0, {1, 2, 3}));
   const std::string got = put("g.jsonl", line("layer_0_output", 0, {1, 2, 4}));
-  const std::string model = std::string(ASSAY_SOURCE_DIR) + "/golden/tinyllama/tinyllama-f32.gguf";
+  const std::string model = source_path("golden/tinyllama/tinyllama-f32.gguf");
   const Outcome outcome = run({"compare", ref, got, "--model", model});
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.err, testing::HasSubstr(model + ": its layer_0_output has "));
@@ -189,7 +190,7 @@ TEST_F(CompareCommand, AFullDiskIsAnError) {
 // `assay compare ... | head` must end quietly, and still with the verdict's code.
 TEST_F(CompareCommand, AReaderThatGoesAwayIsNoError) {
   const std::string err = folder_ + "/.err";
-  const std::string shell = "bash -c '" + std::string(ASSAY_PROGRAM) + " compare " + ref_ + " " +
+  const std::string shell = "bash -c '" + program_path("assay") + " compare " + ref_ + " " +
                             wrong_ + " --format json 2>" + err + " | true; exit ${PIPESTATUS[0]}'";
   EXPECT_EQ(WEXITSTATUS(std::system(shell.c_str())), 1);
   EXPECT_EQ(contents(err), "");
@@ -240,7 +241,7 @@ TEST_F(CompareCommand, TheCommandItShowsHasEachFlagThatMatters) {
 }
 
 TEST_F(CompareCommand, PublishedLogsGiveThePublishedTable) {
-  const std::string logs = std::string(ASSAY_SOURCE_DIR) + "/tests/data/seed_logs/";
+  const std::string logs = source_path("tests/data/seed_logs/");
   const Outcome outcome =
       run({"compare", logs + "llama_hidden_states.jsonl", logs + "our_hidden_states.jsonl",
            "--format", "csv", "--quarantine", "off"});
@@ -257,7 +258,7 @@ TEST_F(CompareCommand, LogsMayComeFromPipes) {
     const int status = std::system(("bash -c '" + command + "' > " + folder_ + "/.o 2>&1").c_str());
     return WEXITSTATUS(status);
   };
-  const std::string program = std::string(ASSAY_PROGRAM) + " ";
+  const std::string program = program_path("assay") + " ";
   EXPECT_EQ(shell(program + "compare <(cat " + ref_ + ") " + same_), 0)
       << contents(folder_ + "/.o");
   EXPECT_EQ(shell("cat " + wrong_ + " | " + program + "compare " + ref_ + " -"), 1);
@@ -284,7 +285,7 @@ TEST_F(CompareCommand, WhatIsEmptyIsNotEverything) {
 }
 
 TEST_F(CompareCommand, AnotherModelThanTheLogsIsTold) {
-  const std::string folder = std::string(ASSAY_SOURCE_DIR) + "/golden/tinyllama/tinyllama-";
+  const std::string folder = source_path("golden/tinyllama/tinyllama-");
   const std::string ref = folder_ + "/r.jsonl";
   const std::string got = folder_ + "/g.jsonl";
   const std::vector<std::string> tokens = {"--tokens", "1,45,120,7", "--values", "all"};
@@ -338,14 +339,14 @@ TEST_F(CompareCommand, HostilePathsAreEscapedInWarnings) {
 
 // Breaks if causes were looked for with weights of another network than the logs'.
 TEST_F(CompareCommand, AModelOfAnotherArchitectureIsRefused) {
-  const std::string llama = GOLDEN_FOLDER "/tinyllama/tinyllama-f32.gguf";
+  const std::string llama = source_path("golden/tinyllama/tinyllama-f32.gguf");
   const std::string right = folder_ + "/right.jsonl";
   const std::string wrong = folder_ + "/wrong.jsonl";
   run({"run", llama, "--tokens", "1,20,30", "-n", "1", "--log", right});
   run({"mutate", llama, "--fault", "rope-base", "--tokens", "1,20,30", "-n", "1", "--log", wrong});
   EXPECT_EQ(run({"compare", right, wrong, "--model", llama}).exit_code, 1);
   const Outcome other =
-      run({"compare", right, wrong, "--model", GOLDEN_FOLDER "/gpt2/gpt2-f32.gguf"});
+      run({"compare", right, wrong, "--model", source_path("golden/gpt2/gpt2-f32.gguf")});
   EXPECT_EQ(other.exit_code, 2);
   EXPECT_THAT(other.err, HasSubstr("gpt2-f32.gguf: is of the architecture gpt2, and the log"));
 }

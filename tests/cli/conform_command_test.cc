@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "tests/cli/program.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -38,7 +39,7 @@ class ConformCommand : public Program {
   }
 };
 
-constexpr const char* kOwn = ASSAY_PROGRAM " engine";
+const std::string kOwn = program_path("assay") + " engine";
 
 TEST_F(ConformCommand, AssayHonoursWhatItIsAsked) {
   const Outcome outcome = asked({"conform", "assay", "--features", "rope_theta*"});
@@ -234,10 +235,10 @@ TEST_F(ConformCommand, WhatShowsNoMistakeIsNotHonoured) {
 
 // Breaks if a CI that shows JUnit is green for an engine of which nothing was shown.
 TEST_F(ConformCommand, AnEngineThatSupportsNothingIsAnErrorInJunit) {
-  for (const char* command : {"exit 3", "exit 9", kOwn}) {
+  for (const std::string& command : {std::string("exit 3"), std::string("exit 9"), kOwn}) {
     const Outcome outcome =
         asked({"conform", "--command", command, "--features", "rope_theta", "--format", "junit"});
-    const bool nothing = std::string(command) == "exit 3";
+    const bool nothing = command == "exit 3";
     EXPECT_EQ(outcome.out.find("<error message=") != std::string::npos, nothing) << outcome.out;
     EXPECT_THAT(outcome.out,
                 HasSubstr(nothing ? "tests=\"2\" failures=\"0\" errors=\"1\" skipped=\"1\""
@@ -408,7 +409,7 @@ TEST_F(ConformCommand, BadUsageOfInvarianceIsOneLine) {
   expect_usage({"invariance", "assay", "--surfaces", "sideways"}, "'sideways' is not a surface");
   expect_usage({"invariance", "assay", "--model", folder_}, "needs --tokens");
   expect_usage({"invariance", "assay", "--tokens", "1,2"}, "needs --model or --gguf");
-  const std::string tiny = GOLDEN_FOLDER "/tinyllama/tinyllama-f32.gguf";
+  const std::string tiny = source_path("golden/tinyllama/tinyllama-f32.gguf");
   expect_usage({"invariance", "assay", "--gguf", tiny}, "--gguf: needs --tokens");
   expect_usage({"invariance", "assay", "--gguf", tiny, "--tokens", "1,318"},
                "--tokens: 318 is not in the vocabulary of " + std::string(tiny) +

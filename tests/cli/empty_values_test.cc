@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/cli/program.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -97,13 +98,13 @@ TEST_F(EmptyValues, AnEqualsSignEndsTheValue) {
   expect_error({"compare", "--policy=", log, log},
                "--policy: the value is empty, as of a variable that is not set; give one, or leave "
                "the flag out");
-  const std::string model = std::string(GOLDEN_FOLDER) + "/tinyllama/tinyllama-f32.gguf";
+  const std::string model = source_path("golden/tinyllama/tinyllama-f32.gguf");
   EXPECT_EQ(run({"tokenize", model, "--text=", "--no-bos"}).out, "[]\n");
 }
 
 // A text may have no characters: it is not the flag that is missing.
 TEST_F(EmptyValues, AnEmptyTextIsAText) {
-  const std::string model = std::string(GOLDEN_FOLDER) + "/tinyllama/tinyllama-f32.gguf";
+  const std::string model = source_path("golden/tinyllama/tinyllama-f32.gguf");
   EXPECT_EQ(run({"tokenize", model, "--text", ""}).out, "[1]\n");
   EXPECT_EQ(run({"run", model, "--prompt", "", "-n", "1"}).exit_code, 0);
   const std::string log = path("a.jsonl");

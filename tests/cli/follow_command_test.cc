@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tests/cli/run_command.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -37,12 +38,11 @@ TEST_F(FollowCommand, AReferenceIsEvaluatedToItsLastPosition) {
 
 // Breaks if a golden, which other engines recorded, could not be followed to its end.
 TEST_F(FollowCommand, AGoldenIsFollowedAndPassesWhole) {
-  const std::string golden = ASSAY_SOURCE_DIR "/golden/tinyllama/q8_0.jsonl";
+  const std::string golden = source_path("golden/tinyllama/q8_0.jsonl");
   const std::string got = path("got.jsonl");
   run_json({"run", kModel, "--follow", golden, "--log", got, "--sketch"});
-  const Outcome compared =
-      run({"compare", golden, got, "--policy", ASSAY_SOURCE_DIR "/golden/tinyllama/manifest.json",
-           "--format", "json"});
+  const Outcome compared = run({"compare", golden, got, "--policy",
+                                source_path("golden/tinyllama/manifest.json"), "--format", "json"});
   EXPECT_EQ(compared.exit_code, 0) << compared.out << compared.err;
   rapidjson::Document json;
   json.Parse(compared.out.c_str());

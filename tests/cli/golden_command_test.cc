@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <sstream>
 
+#include "tests/support/paths.h"
+
 namespace assay {
 namespace {
 
@@ -363,7 +365,8 @@ TEST_F(GoldenCommand, AFolderThatCannotBeWrittenToIsTold) {
   const auto nobody = geteuid() == 0 ? std::optional<uid_t>(65534) : std::nullopt;
   for (const char* action : {"record", "accept", "reject"}) {
     const Outcome outcome = run({"golden", action, "tiny", "--folder", golden_->root()}, nobody);
-    if (outcome.exit_code == 127) GTEST_SKIP() << "user: another user cannot run " << ASSAY_PROGRAM;
+    if (outcome.exit_code == 127)
+      GTEST_SKIP() << "user: another user cannot run " << program_path("assay");
     EXPECT_EQ(outcome.exit_code, 2) << action;
     EXPECT_THAT(outcome.err, HasSubstr("cannot write to the folder: Permission denied"));
   }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "tests/cli/program.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -25,7 +26,7 @@ class GoldenMeasured : public Program {
     Program::SetUp();
     for (const char* name : {"CI", "ASSAY_UPDATE"}) unsetenv(name);
     fs::create_directories(root());
-    fs::copy(std::string(ASSAY_SOURCE_DIR) + "/golden/gpt2", root() + "/gpt2");
+    fs::copy(source_path("golden/gpt2"), root() + "/gpt2");
   }
 
   std::string root() const { return folder_ + "/golden"; }

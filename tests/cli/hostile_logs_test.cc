@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "tests/cli/program.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -118,7 +119,8 @@ TEST_F(HostileLogs, PermissionDenied) {
   // Root may read everything, so there the program runs as nobody.
   const auto user = geteuid() == 0 ? std::optional<uid_t>(65534) : std::nullopt;
   const Outcome outcome = run({"analyze", good_}, user);
-  if (outcome.exit_code == 127) GTEST_SKIP() << "user: another user cannot run " << ASSAY_PROGRAM;
+  if (outcome.exit_code == 127)
+    GTEST_SKIP() << "user: another user cannot run " << program_path("assay");
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_EQ(outcome.err, "assay: " + good_ +
                              ": cannot open: Permission denied; ask for permission to read it\n");

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "tests/cli/program.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr const char* kModel = ASSAY_SOURCE_DIR "/golden/tinyllama/tinyllama-f32.gguf";
+const std::string kModel = source_path("golden/tinyllama/tinyllama-f32.gguf");
 
 class InjectCommand : public Program {
  protected:

@@ -8,6 +8,7 @@
 #include "assay/log/log_reader.h"
 #include "base/json_file.h"
 #include "tests/cli/program.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -18,7 +19,7 @@ using testing::Not;
 class MatrixCommand : public Program {
  protected:
   static std::string golden(const std::string& file) {
-    return std::string(GOLDEN_FOLDER) + "/tinyllama/" + file;
+    return source_path("golden/tinyllama/") + file;
   }
   static LogHeader header_of(const std::string& path) {
     LogReader log(path, Depth::kKeys);

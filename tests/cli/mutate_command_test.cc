@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/cli/program.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -10,7 +11,7 @@ using testing::HasSubstr;
 
 class MutateCommand : public Program {
  protected:
-  const std::string model_ = std::string(ASSAY_SOURCE_DIR) + "/golden/tinyllama/tinyllama-f32.gguf";
+  const std::string model_ = source_path("golden/tinyllama/tinyllama-f32.gguf");
 };
 
 TEST_F(MutateCommand, ListsTheFaultsWithTheCausesThatAComparisonNames) {

@@ -4,6 +4,7 @@
 #include <rapidjson/document.h>
 
 #include "tests/cli/program.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -13,7 +14,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-constexpr const char* kHeldModel = ASSAY_SOURCE_DIR "/golden/tinyllama/tinyllama-f32.gguf";
+const std::string kHeldModel = source_path("golden/tinyllama/tinyllama-f32.gguf");
 
 class OwnErrorCommand : public Program {
  protected:

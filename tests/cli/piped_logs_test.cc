@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "tests/cli/program.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -27,7 +28,7 @@ class PipedLogs : public Program {
   // The program's output and messages; never the path of a copy.
   std::string said(const std::string& arguments, int exit_code) {
     const std::string command =
-        fmt::format("bash -c '{} {}' > {} 2>&1", ASSAY_PROGRAM, arguments, path(".o"));
+        fmt::format("bash -c '{} {}' > {} 2>&1", program_path("assay"), arguments, path(".o"));
     EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), exit_code) << arguments;
     std::string text = contents(path(".o"));
     EXPECT_THAT(text, Not(HasSubstr("/proc/"))) << arguments;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/compare/log_files.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 
@@ -29,7 +30,7 @@ class Program : public LogFiles {
               const std::string& terminal = "") {
     const std::string out = terminal.empty() ? folder_ + "/.out" : terminal;
     const std::string err = folder_ + "/.err";
-    arguments.insert(arguments.begin(), ASSAY_PROGRAM);
+    arguments.insert(arguments.begin(), program_path("assay"));
     std::vector<char*> argv;
     argv.reserve(arguments.size() + 1);
     for (std::string& argument : arguments) argv.push_back(argument.data());

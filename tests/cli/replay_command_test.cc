@@ -4,6 +4,7 @@
 #include <rapidjson/document.h>
 
 #include "tests/cli/run_command.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 using testing::HasSubstr;
 
 // Three layers, each with five experts of which a token uses three.
-constexpr const char* kExperts = ASSAY_SOURCE_DIR "/golden/qwen3moe/qwen3moe-f32.gguf";
+const std::string kExperts = source_path("golden/qwen3moe/qwen3moe-f32.gguf");
 
 // Keys and values in 16 bits change the third expert of token 57 in layer 0, where two are level.
 constexpr const char* kNearTie =

@@ -9,11 +9,12 @@
 
 #include "assay/log/log_reader.h"
 #include "tests/cli/program.h"
+#include "tests/support/paths.h"
 #include "tests/support/tiny_model.h"
 
 namespace assay {
 
-inline constexpr const char* kModel = ASSAY_SOURCE_DIR "/golden/tinyllama/tinyllama-q8_0.gguf";
+inline const std::string kModel = source_path("golden/tinyllama/tinyllama-q8_0.gguf");
 
 // Runs assay with a tiny model, or the golden one.
 class RunCommand : public Program {

@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <set>
 
+#include "tests/support/paths.h"
+
 namespace assay {
 namespace {
 
@@ -207,8 +209,8 @@ TEST_F(RunCommand, WithoutAVocabularyTheIdsAreShown) {
 // Breaks if the log were given the number of a closed standard output.
 TEST_F(RunCommand, AClosedStandardOutputIsToldAndLeavesTheLogWhole) {
   const std::string log = path("log.jsonl");
-  const std::string command = std::string(ASSAY_PROGRAM) + " run " + tiny() +
-                              " --tokens 1 -n 2 --log " + log + " >&- 2>/dev/null";
+  const std::string command = program_path("assay") + " run " + tiny() + " --tokens 1 -n 2 --log " +
+                              log + " >&- 2>/dev/null";
   EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 2);
   EXPECT_FALSE(records(log).empty());
 }
@@ -216,7 +218,7 @@ TEST_F(RunCommand, AClosedStandardOutputIsToldAndLeavesTheLogWhole) {
 // Breaks if a message that cannot be written ended the program by a signal.
 TEST_F(RunCommand, FullStandardStreamsAreExitCodesAndNoCrash) {
   const auto exit_code = [&](const std::string& arguments) {
-    const int status = std::system((std::string(ASSAY_PROGRAM) + " " + arguments).c_str());
+    const int status = std::system((program_path("assay") + " " + arguments).c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   };
   const std::string model = tiny();
@@ -389,7 +391,7 @@ TEST_F(RunCommand, RecordsSayWhenTheyWereLogged) {
 TEST_F(RunCommand, ALogOnAStandardStreamIsRefused) {
   const auto shell = [&](const std::string& arguments) {
     const std::string command =
-        std::string(ASSAY_PROGRAM) + " run " + tiny() + " --tokens 1 " + arguments;
+        program_path("assay") + " run " + tiny() + " --tokens 1 " + arguments;
     const int status =
         std::system(("bash -o pipefail -c '(" + command + ") 2> " + path("err") + "'").c_str());
     EXPECT_EQ(WEXITSTATUS(status), 2) << arguments;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tests/cli/program.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -15,7 +16,7 @@ using testing::StartsWith;
 class WeightsCommand : public Program {
  protected:
   static std::string golden(const std::string& model, const std::string& type) {
-    return std::string(ASSAY_SOURCE_DIR) + "/golden/" + model + "/" + model + "-" + type + ".gguf";
+    return source_path("golden/") + model + "/" + model + "-" + type + ".gguf";
   }
   // A copy of a file in which some bytes near its end, where tensors are, are others.
   std::string damaged(const std::string& path) {

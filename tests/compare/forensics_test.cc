@@ -13,6 +13,7 @@
 #include "assay/compare/analysis.h"
 #include "assay/log/log_reader.h"
 #include "tests/compare/log_files.h"
+#include "tests/support/paths.h"
 #include "tests/support/python.h"
 
 namespace assay {
@@ -58,7 +59,7 @@ TEST_P(FaultyLogger, FindsItsWordsAndNothingElse) {
   int listed_values = 0;
   int misnamed_values = 0;
   for (int run = 0; run < 20; ++run) {
-    ASSERT_EQ(run_program({FAULTY_LOGGER, log, truth, "14", std::to_string(n),
+    ASSERT_EQ(run_program({program_path("faulty_logger"), log, truth, "14", std::to_string(n),
                            exact ? "exact" : "fixed", std::to_string(run)})
                   .first,
               0);

@@ -6,13 +6,14 @@
 
 #include "assay/compare/analysis.h"
 #include "assay/compare/compare_logs.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
 
 class SeedLogs : public testing::Test {
  protected:
-  void SetUp() override { folder_ = std::string(ASSAY_SOURCE_DIR) + "/tests/data/seed_logs"; }
+  void SetUp() override { folder_ = source_path("tests/data/seed_logs"); }
   std::string llama() const { return folder_ + "/llama_hidden_states.jsonl"; }
   std::string ours() const { return folder_ + "/our_hidden_states.jsonl"; }
 

@@ -16,6 +16,7 @@
 #include "assay/mutate/mutant_log.h"
 #include "assay/record/run.h"
 #include "base/error.h"
+#include "tests/support/paths.h"
 #include "tests/support/temporary_folder.h"
 
 namespace assay {
@@ -23,7 +24,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr const char* kSuite = ASSAY_SOURCE_DIR "/conform/suite";
+const std::string kSuite = source_path("conform/suite");
 
 class Judge : public TemporaryFolder {
  protected:

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "engine/gguf.h"
 #include "tests/support/named_case.h"
+#include "tests/support/paths.h"
 #include "tests/support/temporary_folder.h"
 
 namespace assay {
@@ -21,7 +22,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-constexpr const char* kSuiteFolder = ASSAY_SOURCE_DIR "/conform/suite";
+const std::string kSuiteFolder = source_path("conform/suite");
 constexpr uintmax_t kMostBytes = 2'000'000;
 
 // Of a file, or of all in a folder.

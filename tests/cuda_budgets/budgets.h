@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/json_file.h"
+#include "tests/support/paths.h"
 
 namespace assay::testing_support {
 
@@ -28,7 +29,7 @@ inline bool is_least(const std::string& figure) {
 // measured becomes the budget, and nothing fails.
 class Budgets {
  public:
-  explicit Budgets(std::string path = ASSAY_SOURCE_DIR "/tests/cuda_budgets/budgets.json",
+  explicit Budgets(std::string path = source_path("tests/cuda_budgets/budgets.json"),
                    bool records = recording())
       : path_(std::move(path)),
         records_(records),

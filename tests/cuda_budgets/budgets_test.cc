@@ -20,6 +20,7 @@
 #include "engine/session.h"
 #include "kernels/emulated/emulated.h"
 #include "kernels/fused.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -116,8 +117,8 @@ const Variant kVariants[] = {{Math::kExact, "q4_k_m", "exact"},
                              {Math::kFast, "f16", "fast_f16"}};
 
 Model load(const std::string& name, const Variant& variant) {
-  return Model(std::make_shared<Gguf>(std::string(ASSAY_SOURCE_DIR) + "/golden/" + name + "/" +
-                                      name + "-" + variant.file + ".gguf"));
+  return Model(std::make_shared<Gguf>(source_path("golden/") + name + "/" + name + "-" +
+                                      variant.file + ".gguf"));
 }
 
 // Of what is read of weights, `once` of them read once. 16 bytes in which one chunk ends and the

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "tests/support/backend.h"
+#include "tests/support/paths.h"
 #include "tests/support/recorder.h"
 
 namespace assay {
@@ -42,9 +43,8 @@ class DeviceSession : public testing::TestWithParam<Setup> {
   }
 
   DeviceSession()
-      : model_(std::make_shared<Gguf>(std::string(ASSAY_SOURCE_DIR) + "/golden/" +
-                                      GetParam().model + "/" + GetParam().model + "-" +
-                                      GetParam().type + ".gguf")) {}
+      : model_(std::make_shared<Gguf>(source_path("golden/") + GetParam().model + "/" +
+                                      GetParam().model + "-" + GetParam().type + ".gguf")) {}
 
   // Logits after `count` tokens, the last of them on its own.
   std::vector<float> logits(Kernels& kernels, int64_t batch, Probe* probe, size_t count = 11) {

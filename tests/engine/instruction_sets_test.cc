@@ -12,6 +12,7 @@
 
 #include "engine/session.h"
 #include "tests/kernels/support.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -50,7 +51,7 @@ TEST_P(EveryInstructionSet, GivesTheBitsOfThePortablePath) {
   if (!reason.empty()) GTEST_SKIP() << reason;
   for (const std::string type : {"f32", "q4_k_m"}) {
     SCOPED_TRACE(type);
-    const std::string stem = std::string(ASSAY_SOURCE_DIR) + "/golden/" + name + "/" + name;
+    const std::string stem = source_path("golden/") + name + "/" + name;
     const std::string path = stem + "-" + type + ".gguf";
     if (!std::filesystem::exists(path)) {
       ASSERT_NE(type, "f32");

@@ -15,6 +15,7 @@
 #include "base/thread_pool.h"
 #include "engine/session.h"
 #include "tests/support/backend.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -37,8 +38,8 @@ class SessionFile : public testing::Test {
   void TearDown() override { std::filesystem::remove(path_); }
 
   static std::shared_ptr<const Gguf> gguf(const std::string& model, const std::string& type) {
-    return std::make_shared<Gguf>(std::string(ASSAY_SOURCE_DIR) + "/golden/" + model + "/" + model +
-                                  "-" + type + ".gguf");
+    return std::make_shared<Gguf>(source_path("golden/") + model + "/" + model + "-" + type +
+                                  ".gguf");
   }
 
   Session session(const Model& model, int64_t capacity = 16, KvType type = KvType::kF32) {

@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "tests/support/paths.h"
 #include "tests/support/recorder.h"
 #include "tests/support/tiny_model.h"
 
@@ -49,8 +50,8 @@ class SameBits : public testing::TestWithParam<SameBitsCase> {
  protected:
   void SetUp() override {
     const auto& [name, type, kv_type, math] = GetParam();
-    model_ = std::make_unique<Model>(std::make_shared<Gguf>(
-        std::string(ASSAY_SOURCE_DIR) + "/golden/" + name + "/" + name + "-" + type + ".gguf"));
+    model_ = std::make_unique<Model>(
+        std::make_shared<Gguf>(source_path("golden/") + name + "/" + name + "-" + type + ".gguf"));
     kv_type_ = kv_type;
     math_ = math;
   }

@@ -16,6 +16,7 @@
 #include "kernels/emulated/emulated.h"
 #include "kernels/reference/dequantize.h"
 #include "tests/kernels/support.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -90,7 +91,7 @@ void expect_same_logits(const Twins& twins, Kernels& kernels) {
 }
 
 std::string file_of(const std::string& model) {
-  return ASSAY_SOURCE_DIR "/golden/" + model + "/" + model + "-f32.gguf";
+  return source_path("golden/") + model + "/" + model + "-f32.gguf";
 }
 
 std::string name_of(const testing::TestParamInfo<TensorType>& tested) {

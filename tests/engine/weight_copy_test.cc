@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -47,7 +48,7 @@ class FakeDevice final : public Memory {
 };
 
 std::string path_of(const std::string& model) {
-  const std::string stem = std::string(ASSAY_SOURCE_DIR) + "/golden/" + model + "/" + model;
+  const std::string stem = source_path("golden/") + model + "/" + model;
   const std::string quantised = stem + "-q4_k_m.gguf";
   return std::filesystem::exists(quantised) ? quantised : stem + "-f32.gguf";
 }

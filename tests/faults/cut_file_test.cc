@@ -4,6 +4,7 @@
 #include <sys/ptrace.h>
 
 #include "tests/faults/fault_case.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -23,7 +24,7 @@ struct Case {
 };
 
 const std::string kOtherModel = std::string(kGolden) + "tinyllama-q4_k_m.gguf";
-const std::string kOtherTokenizer = ASSAY_SOURCE_DIR "/golden/phi3/phi3-q8_0.gguf";
+const std::string kOtherTokenizer = source_path("golden/phi3/phi3-q8_0.gguf");
 const std::string kOtherLog = std::string(kGolden) + "q8_0.jsonl";
 
 const std::string kOut = "out.npz";

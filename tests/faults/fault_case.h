@@ -19,11 +19,12 @@
 
 #include "base/character.h"
 #include "tests/cli/program.h"
+#include "tests/support/paths.h"
 #include "tests/support/tiny_model.h"
 
 namespace assay {
 
-inline constexpr const char* kGolden = ASSAY_SOURCE_DIR "/golden/tinyllama/";
+inline const std::string kGolden = source_path("golden/tinyllama/");
 inline const std::string kModel = std::string(kGolden) + "tinyllama-q8_0.gguf";
 inline const std::string kLog = std::string(kGolden) + "f32.jsonl";
 
@@ -41,7 +42,7 @@ class FaultCase : public Program {
   // Starts the program; `prepare` runs in its process before it. Standard output and standard error
   // go to files that finish() reads, unless `prepare` puts something else there.
   pid_t start(std::vector<std::string> arguments, const Prepare& prepare = {}) {
-    arguments.insert(arguments.begin(), ASSAY_PROGRAM);
+    arguments.insert(arguments.begin(), program_path("assay"));
     std::vector<char*> argv;
     argv.reserve(arguments.size() + 1);
     for (std::string& argument : arguments) argv.push_back(argument.data());

@@ -8,6 +8,7 @@
 #include "assay/golden/verify.h"
 #include "tests/compare/log_files.h"
 #include "tests/golden/manifest_text.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -66,7 +67,7 @@ TEST_F(FloorsTest, ToleranceThatHonestFloorsDoNotHaveAreNamed) {
 // Largest floor 2.3e-5, largest factor between neighbouring layers 6.3: the limits are four and
 // one and a half times that.
 TEST(Goldens, HaveNoWideTolerance) {
-  const std::string folder = ASSAY_SOURCE_DIR "/golden";
+  const std::string folder = source_path("golden");
   for (const std::string& model : golden_models(folder)) {
     const GoldenManifest manifest =
         read_golden_manifest(golden_folder(folder, model) + kManifestName);

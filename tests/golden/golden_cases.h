@@ -16,6 +16,7 @@
 #include "assay/golden/manifest.h"
 #include "assay/golden/verify.h"
 #include "tests/support/named_case.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 
@@ -130,7 +131,7 @@ inline bool is_case_of(const std::string& name, std::string model) {
 inline const std::vector<GoldenManifest>& golden_manifests_of_tests() {
   static std::vector<GoldenManifest> all;
   if (!all.empty()) return all;
-  const std::string root = std::string(ASSAY_SOURCE_DIR) + "/golden";
+  const std::string root = source_path("golden");
   std::vector<std::string> models = golden_models(root);
   const std::string name = testing_support::named_case();
   const auto is_named = [&](const std::string& model) { return is_case_of(name, model); };

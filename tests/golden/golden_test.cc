@@ -23,6 +23,7 @@
 #include "engine/session.h"
 #include "tests/golden/golden_cases.h"
 #include "tests/support/backend.h"
+#include "tests/support/paths.h"
 #include "tests/support/recorder.h"
 
 namespace assay {
@@ -352,7 +353,7 @@ TEST_P(GoldenTest, EveryCheckpointIsWithinItsTolerance) {
 
 // What would break: a model, a type or a prompt that is gone, and whose cases are gone with it.
 TEST(GoldenInventory, IsWhatTheCasesAboveAreMadeOf) {
-  const std::string root = std::string(ASSAY_SOURCE_DIR) + "/golden";
+  const std::string root = source_path("golden");
   const auto listed = read_inventory(root);
   ASSERT_TRUE(listed.has_value()) << root << "/" << kInventoryName << " is missing";
   EXPECT_GE(listed->size(), 140U);

@@ -7,6 +7,8 @@
 #include <map>
 #include <string>
 
+#include "tests/support/paths.h"
+
 namespace assay {
 
 // The folder of goldens that fake_oracle.py fills.
@@ -18,9 +20,7 @@ class TinyGolden {
     std::ofstream(root_ + "/inventory.txt") << "tiny F32 haiku layers\ntiny F32 long layers\n";
   }
 
-  static std::string command() {
-    return "python3 " ASSAY_SOURCE_DIR "/tests/golden/fake_oracle.py";
-  }
+  static std::string command() { return "python3 " + source_path("tests/golden/fake_oracle.py"); }
 
   // Lets the oracle write to `out`, in place of the goldens.
   int write_to(const std::string& out, const std::string& nudge, const std::string& fake) const {

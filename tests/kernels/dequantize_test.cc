@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/kernels/support.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -33,8 +34,7 @@ class DequantizeTest : public testing::TestWithParam<TensorType> {};
 // The weights would not be those of the model file: every checkpoint would be off.
 TEST_P(DequantizeTest, IsBitForBitTheGgufPackage) {
   const TensorTypeInfo& info = tensor_type_info(GetParam());
-  const std::string stem =
-      std::string(ASSAY_SOURCE_DIR "/tests/data/dequant/") + std::string(info.name);
+  const std::string stem = source_path("tests/data/dequant/") + std::string(info.name);
   const std::vector<char> blocks = read(stem + ".bin");
   const std::vector<char> expected = read(stem + ".f32");
   ASSERT_FALSE(blocks.empty()) << "missing: " << stem << ".bin";

@@ -12,13 +12,14 @@
 #include <vector>
 
 #include "kernels/reference/dequantize.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
 
 constexpr int64_t kCount = 1024;  // values of each distribution in input.f32
 constexpr const char* kDistributions[] = {"normal", "student", "offset", "uniform"};
-const std::string kFolder = ASSAY_SOURCE_DIR "/tests/data/quantize/";
+const std::string kFolder = source_path("tests/data/quantize/");
 
 std::vector<char> read(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

@@ -17,11 +17,12 @@
 #include "model/architecture.h"
 #include "model/checkpoint.h"
 #include "model/hf_names.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
 
-constexpr const char* kFolder = ASSAY_SOURCE_DIR "/python/assay_tap/";
+const std::string kFolder = source_path("python/assay_tap/");
 
 std::string list_of(Checkpoint first, Checkpoint last) {
   std::string names;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -33,7 +34,7 @@ TEST(Catalogue, Has150FaultsOfDifferentNames) {
 // The faults of docs/mutation.md, each with what it says is wrong: the rows of its tables that
 // begin with a name in backticks, of which other sections have some too.
 std::vector<std::pair<std::string, std::string>> faults_of_the_page() {
-  std::ifstream page(std::string(ASSAY_SOURCE_DIR) + "/docs/mutation.md");
+  std::ifstream page(source_path("docs/mutation.md"));
   std::vector<std::pair<std::string, std::string>> faults;
   bool in_results = false;
   for (std::string line; std::getline(page, line);) {

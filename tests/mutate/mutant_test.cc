@@ -15,6 +15,7 @@
 #include "assay/mutate/vector_lane.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -43,8 +44,8 @@ class Trace : public Probe {
 };
 
 std::shared_ptr<const Gguf> open_model(const std::string& model, const std::string& type = "f32") {
-  return std::make_shared<Gguf>(std::string(ASSAY_SOURCE_DIR) + "/golden/" + model + "/" + model +
-                                "-" + type + ".gguf");
+  return std::make_shared<Gguf>(source_path("golden/") + model + "/" + model + "-" + type +
+                                ".gguf");
 }
 
 // 21 tokens are evaluated at once and three one by one, so that what is wrong in decode only shows
@@ -185,7 +186,7 @@ TEST(Mutants, RejectsImpossibleRequests) {
 TEST(GoldenLaneTest, RejectsAPaddingIdBeyondTheVocabulary) {
   std::vector<MissingModel> missing;
   const std::vector<GoldenCase> cases =
-      read_golden_cases(std::string(ASSAY_SOURCE_DIR) + "/golden",
+      read_golden_cases(source_path("golden"),
                         {.models = {"tinyllama"}, .types = {"F32"}, .prompts = {"haiku"}}, missing);
   ASSERT_EQ(cases.size(), 1U);
   ThreadPool threads(1);

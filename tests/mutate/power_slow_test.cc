@@ -5,14 +5,15 @@
 #include <string>
 
 #include "assay/mutate/power.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
 
 TEST(PowerSlow, TheWholeCatalogueIsCaughtAndNoiseIsNot) {
   PowerOptions options;
-  options.golden_folder = std::string(ASSAY_SOURCE_DIR) + "/golden";
-  options.vectors_folder = std::string(ASSAY_SOURCE_DIR) + "/tests/data";
+  options.golden_folder = source_path("golden");
+  options.vectors_folder = source_path("tests/data");
   const Power power = measure_power(options);
   for (const FaultPower& fault : power.faults) {
     EXPECT_TRUE(fault.is_caught()) << fault.fault->name << " is not caught by any golden";

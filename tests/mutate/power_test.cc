@@ -16,6 +16,7 @@
 #include "assay/mutate/vector_lane.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -25,8 +26,8 @@ using testing::ThrowsMessage;
 
 PowerOptions quick() {
   PowerOptions options;
-  options.golden_folder = std::string(ASSAY_SOURCE_DIR) + "/golden";
-  options.vectors_folder = std::string(ASSAY_SOURCE_DIR) + "/tests/data";
+  options.golden_folder = source_path("golden");
+  options.vectors_folder = source_path("tests/data");
   options.prompts = {"haiku"};
   options.real = false;
   options.compare = false;
@@ -150,7 +151,7 @@ TEST(Power, RejectsUnknownFaultsAndFoldersWithoutGoldens) {
   EXPECT_THAT([&] { measure_power(options); },
               ThrowsMessage<Error>(HasSubstr("'rope-paring' matches no fault")));
   options = quick();
-  options.golden_folder = std::string(ASSAY_SOURCE_DIR) + "/engine";
+  options.golden_folder = source_path("engine");
   EXPECT_THAT([&] { measure_power(options); },
               ThrowsMessage<Error>(HasSubstr("it holds no goldens")));
 }

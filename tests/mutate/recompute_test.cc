@@ -13,6 +13,7 @@
 #include "assay/mutate/catalogue.h"
 #include "assay/mutate/mutant.h"
 #include "base/thread_pool.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -86,8 +87,8 @@ INSTANTIATE_TEST_SUITE_P(Models, RecomputeTest,
 // What would break: a cause named after a computation that is not the engine's.
 TEST_P(RecomputeTest, InjectedMistakesComputeWhatTheyRecompute) {
   const std::string name = GetParam();
-  const auto gguf = std::make_shared<Gguf>(std::string(ASSAY_SOURCE_DIR) + "/golden/" + name + "/" +
-                                           name + "-f32.gguf");
+  const auto gguf =
+      std::make_shared<Gguf>(source_path("golden/") + name + "/" + name + "-f32.gguf");
   ThreadPool pool(1);
   const auto kernels = make_cpu_kernels(pool);
   std::vector<int32_t> tokens;

@@ -14,6 +14,7 @@
 #include "assay/mutate/mutant.h"
 #include "assay/record/snapshot_probe.h"
 #include "base/thread_pool.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -54,8 +55,7 @@ class SnapshotLane : public testing::TestWithParam<Math> {
   GoldenCase the_case() {
     std::vector<MissingModel> missing;
     const GoldenFilter filter{.models = {"tinyllama"}, .types = {"Q4_K_M"}, .prompts = {"haiku"}};
-    auto cases =
-        read_golden_cases(std::string(ASSAY_SOURCE_DIR) + "/golden", filter, missing, GetParam());
+    auto cases = read_golden_cases(source_path("golden"), filter, missing, GetParam());
     EXPECT_EQ(cases.size(), 1U);
     return cases.at(0);
   }
@@ -85,7 +85,7 @@ TEST_P(SnapshotLane, ReportsOneUlpAndItsCheckpoint) {
 // The same as golden_test reports it.
 TEST_P(SnapshotLane, TheReportNamesCheckpointTypeMathAndPromptAndTheSizeInFloors) {
   const GoldenCase golden = the_case();
-  const std::string folder = std::string(ASSAY_SOURCE_DIR) + "/golden/tinyllama/";
+  const std::string folder = source_path("golden/tinyllama/");
   const GoldenManifest manifest = read_golden_manifest(folder + "manifest.json");
   const std::string math = GetParam() == Math::kExact ? "exact" : "fast";
   GoldenSnapshots before = read_snapshots(folder).value();

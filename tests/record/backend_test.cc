@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/emulated/emulated.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -17,7 +18,7 @@ using testing::ThrowsMessage;
 
 RunResult run_on(const std::string& backend, const std::string& math = "exact") {
   RunOptions options;
-  options.model_path = std::string(ASSAY_SOURCE_DIR) + "/golden/tinyllama/tinyllama-q4_k_m.gguf";
+  options.model_path = source_path("golden/tinyllama/tinyllama-q4_k_m.gguf");
   options.tokens = {1, 2, 3};
   options.n_predict = 3;
   options.backend = backend;

@@ -8,6 +8,7 @@
 #include "assay/log/log_reader.h"
 #include "assay/record/run.h"
 #include "tests/compare/log_files.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -29,7 +30,7 @@ class InjectedRunTest : public LogFiles {
     return request.path;
   }
   static std::string model(const std::string& type) {
-    return std::string(ASSAY_SOURCE_DIR) + "/golden/tinyllama/tinyllama-" + type + ".gguf";
+    return source_path("golden/tinyllama/tinyllama-") + type + ".gguf";
   }
   // The log again with each line that has records of `name` given to `edit`, which returns its
   // replacement, empty for none.

@@ -14,10 +14,12 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/support/paths.h"
+
 namespace assay {
 namespace {
 
-constexpr const char* kList = ASSAY_SOURCE_DIR "/tests/expected_skips.txt";
+const std::string kList = source_path("tests/expected_skips.txt");
 
 struct SkipList {
   struct Entry {

@@ -11,6 +11,7 @@
 #include "assay/synth/synth.h"
 #include "base/error.h"
 #include "engine/hf/config.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -93,7 +94,7 @@ TEST(Config, DefaultsAreThoseOfTheFormat) {
 // Long wavelengths are stretched by the factor, short ones stay: a rotation by other angles is
 // another model.
 TEST(Config, Llama3ScalingDividesSlowFrequenciesByTheFactor) {
-  const SynthConfig config = load_config(ASSAY_SOURCE_DIR "/tests/data/synth/llama.json");
+  const SynthConfig config = load_config(source_path("tests/data/synth/llama.json"));
   const std::vector<float>& divisors = config.hf.rope_factors.at("rope_freqs.weight");
   ASSERT_EQ(divisors.size(), 16U);
   EXPECT_EQ(divisors.front(), 1.0F);

@@ -19,6 +19,7 @@
 #include "base/thread_pool.h"
 #include "engine/session.h"
 #include "kernels/reference/dequantize.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -26,14 +27,13 @@ namespace {
 using testing::HasSubstr;
 
 SynthConfig config_of(const std::string& name) {
-  return load_config(ASSAY_SOURCE_DIR "/tests/data/synth/" + name + ".json");
+  return load_config(source_path("tests/data/synth/") + name + ".json");
 }
 
 // The names of all configs: each architecture has one.
 std::vector<std::string> families() {
   std::vector<std::string> names;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(ASSAY_SOURCE_DIR "/tests/data/synth")) {
+  for (const auto& entry : std::filesystem::directory_iterator(source_path("tests/data/synth"))) {
     if (entry.path().extension() == ".json") names.push_back(entry.path().stem());
   }
   std::ranges::sort(names);
@@ -174,7 +174,7 @@ TEST(Synth, AnF32FileHoldsTheNumbersDrawn) {
 
 // A twin could not be given the published prompt as text.
 TEST(Synth, AVocabularyIsCopied) {
-  const std::string source = ASSAY_SOURCE_DIR "/golden/tinyllama/tinyllama-f32.gguf";
+  const std::string source = source_path("golden/tinyllama/tinyllama-f32.gguf");
   const Gguf vocabulary(source);
   const SynthConfig config = config_of("llama");
   SynthOptions options = options_for("vocabulary");

@@ -7,10 +7,12 @@
 #include <string>
 #include <utility>
 
+#include "tests/support/paths.h"
+
 namespace assay {
 namespace {
 
-const std::string kFolder = ASSAY_SOURCE_DIR "/tests/data/synth/";
+const std::string kFolder = source_path("tests/data/synth/");
 
 // What llama.cpp's quantiser gave to the matrices of one config under one mix.
 struct Expected {

@@ -19,6 +19,7 @@
 #include "assay/log/log_writer.h"
 #include "assay/log/record_text.h"
 #include "tests/compare/log_files.h"
+#include "tests/support/paths.h"
 #include "tests/support/python.h"
 #include "tests/tap/tap_case.h"
 
@@ -41,7 +42,7 @@ std::set<int64_t> tokens_in(const std::string& path) {
 }
 
 TEST_F(TapTest, WritesTheBytesOfLogWriter) {
-  expect_records(ASSAY_TAP_ENGINE);
+  expect_records(program_path("tap_engine"));
 }
 
 // The time alone differs from a log without, and stands where LogWriter has it.
@@ -60,7 +61,7 @@ TEST_F(TapTest, RecordsSayWhenTheyWereLogged) {
 
 // Breaks if an engine's processor mode changed the summary of its tensors, or was not restored.
 TEST_F(TapTest, DenormalsAreSummarisedWhereTheProcessorFlushesThem) {
-  expect_denormals(ASSAY_TAP_ENGINE);
+  expect_denormals(program_path("tap_engine"));
 }
 
 TEST_F(TapTest, DenormalsAreSummarisedInAnEngineBuiltWithFastMath) {
@@ -69,8 +70,8 @@ TEST_F(TapTest, DenormalsAreSummarisedInAnEngineBuiltWithFastMath) {
   }
   const std::string engine = folder_ + "/engine";
   const auto [exit_code, text] =
-      run_program({"gcc", "-O3", "-ffast-math", "-pthread", "-I" ASSAY_SOURCE_DIR "/tap",
-                   ASSAY_SOURCE_DIR "/tests/tap/engine.c", "-o", engine, "-lm"});
+      run_program({"gcc", "-O3", "-ffast-math", "-pthread", "-I" + source_path("tap"),
+                   source_path("tests/tap/engine.c"), "-o", engine, "-lm"});
   ASSERT_EQ(exit_code, 0) << text;
   expect_denormals(engine);
 }
@@ -230,8 +231,8 @@ TEST_F(TapTest, AMessageThatCannotBeWrittenStopsNothing) {
                        const std::string& mode) {
     return run_program({"bash", "-c",
                         "(" + set_up + "; ORCH_LOG_FILE=" + path +
-                            " ASSAY_LOG_CHECKPOINTS=ops exec " ASSAY_TAP_ENGINE " " + mode +
-                            ") | cat; exit ${PIPESTATUS[0]}"});
+                            " ASSAY_LOG_CHECKPOINTS=ops exec " + program_path("tap_engine") + " " +
+                            mode + ") | cat; exit ${PIPESTATUS[0]}"});
   };
   const std::string unread = "exec 2> >(exit); wait $!";
   [[maybe_unused]] const std::string at_limit = "exec 2> " + folder_ + "/errors; ulimit -f 0";
@@ -297,9 +298,8 @@ TEST_F(TapTest, AClosedPipeStopsNothing) {
     const auto [exit_code, text] =
         run_program({"bash", "-c",
                      "rm -f " + pipe + "; mkfifo " + pipe + "; head -c 100 " + pipe +
-                         " > /dev/null & ORCH_LOG_FILE=" + pipe +
-                         " ASSAY_LOG_CHECKPOINTS=ops " ASSAY_TAP_ENGINE " " + mode + " 2>&1 > " +
-                         folder_ + "/out"});
+                         " > /dev/null & ORCH_LOG_FILE=" + pipe + " ASSAY_LOG_CHECKPOINTS=ops " +
+                         program_path("tap_engine") + " " + mode + " 2>&1 > " + folder_ + "/out"});
     EXPECT_EQ(exit_code, 0) << mode << ": " << text;
     EXPECT_EQ(text, "assay_tap: " + pipe +
                         ": cannot write: Broken pipe; the log ends with the last whole record\n");
@@ -308,10 +308,11 @@ TEST_F(TapTest, AClosedPipeStopsNothing) {
 
 // Breaks if SIGXFSZ ended the engine, or if a record cut short by a full disk stayed in the file.
 TEST_F(TapTest, ARecordThatDoesNotFitIsTakenBack) {
-  const auto [exit_code, text] = run_program(
-      {"bash", "-c",
-       "ulimit -f 100; ORCH_LOG_FILE=" + log() +
-           " ORCH_LOG_VALUES=all ASSAY_LOG_CHECKPOINTS=ops exec " ASSAY_TAP_ENGINE " full"});
+  const auto [exit_code, text] =
+      run_program({"bash", "-c",
+                   "ulimit -f 100; ORCH_LOG_FILE=" + log() +
+                       " ORCH_LOG_VALUES=all ASSAY_LOG_CHECKPOINTS=ops exec " +
+                       program_path("tap_engine") + " full"});
   EXPECT_EQ(exit_code, 0) << text;
   EXPECT_THAT(text, HasSubstr("File too large"));
   LogReader reader(log());
@@ -327,6 +328,7 @@ class Running {
   Running(const std::string& mode, const std::string& log) {
     int ends[2];
     if (pipe(ends) != 0) return;
+    const std::string engine = program_path("tap_engine");
     child_ = fork();
     if (child_ == 0) {
       setenv("ORCH_LOG_FILE", log.c_str(), 1);
@@ -335,7 +337,7 @@ class Running {
       dup2(ends[1], STDOUT_FILENO);
       const rlimit no_core = {0, 0};
       setrlimit(RLIMIT_CORE, &no_core);
-      execl(ASSAY_TAP_ENGINE, ASSAY_TAP_ENGINE, mode.c_str(), nullptr);
+      execl(engine.c_str(), engine.c_str(), mode.c_str(), nullptr);
       _exit(127);
     }
     close(ends[1]);
@@ -420,8 +422,8 @@ TEST_P(TapCompiler, BuildsWithoutAWarningAndWritesTheSame) {
                  << " is not installed";
   }
   const std::string engine = folder_ + "/engine";
-  command.insert(command.end(), {"-O2", "-I" ASSAY_SOURCE_DIR "/tap",
-                                 ASSAY_SOURCE_DIR "/tests/tap/engine.c", "-o", engine, "-lm"});
+  command.insert(command.end(), {"-O2", "-I" + source_path("tap"),
+                                 source_path("tests/tap/engine.c"), "-o", engine, "-lm"});
   const auto [exit_code, text] = run_program(command);
   ASSERT_EQ(exit_code, 0) << text;
   expect_records(engine);

@@ -18,6 +18,7 @@
 #include "assay/log/log_reader.h"
 #include "assay/log/log_writer.h"
 #include "tests/compare/log_files.h"
+#include "tests/support/paths.h"
 #include "tests/support/python.h"
 
 namespace assay {
@@ -45,7 +46,7 @@ class TapTest : public LogFiles {
  protected:
   // Runs `engine mode` with nothing of ours in the environment but `environment`.
   std::pair<int, std::string> run_engine(const std::string& mode, const Environment& environment,
-                                         const std::string& engine = ASSAY_TAP_ENGINE) {
+                                         const std::string& engine = program_path("tap_engine")) {
     std::vector<std::string> arguments = {"env"};
     for (const char* name :
          {"ORCH_LOG_FILE", "ORCH_LOG_TEAM", "ORCH_LOG_VALUES", "ASSAY_LOG_CHECKPOINTS"}) {

@@ -12,6 +12,7 @@
 #include "base/json_file.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "tests/support/hf_builder.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -24,7 +25,7 @@ using testing_support::HfFolder;
 using testing_support::llama;
 using testing_support::llama_config;
 
-const std::string kFolder = ASSAY_SOURCE_DIR "/tests/data/tokenizers/";
+const std::string kFolder = source_path("tests/data/tokenizers/");
 
 class TokenizerKind : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Kinds, TokenizerKind,

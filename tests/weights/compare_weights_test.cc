@@ -12,6 +12,7 @@
 
 #include "assay/weights/weights_report.h"
 #include "base/error.h"
+#include "tests/support/paths.h"
 #include "tests/weights/edited_model.h"
 
 namespace assay {
@@ -21,7 +22,7 @@ using testing::HasSubstr;
 using Values = EditedModel::Values;
 
 std::string golden(const std::string& model, const std::string& type) {
-  return std::string(ASSAY_SOURCE_DIR) + "/golden/" + model + "/" + model + "-" + type + ".gguf";
+  return source_path("golden/") + model + "/" + model + "-" + type + ".gguf";
 }
 
 constexpr const char* kUp = "blk.1.ffn_up.weight";

@@ -9,6 +9,7 @@
 
 #include "assay/weights/compare_weights.h"
 #include "base/error.h"
+#include "tests/support/paths.h"
 #include "tests/weights/edited_model.h"
 
 namespace assay {
@@ -26,8 +27,7 @@ class KeyDifferences : public testing::Test {
     return compare_weights(ref_, got.gguf(), {.tensors = {"output_norm.weight"}}).verdict;
   }
 
-  const std::string path_ =
-      std::string(ASSAY_SOURCE_DIR) + "/golden/trained-llama/trained-llama-f16.gguf";
+  const std::string path_ = source_path("golden/trained-llama/trained-llama-f16.gguf");
   const Gguf ref_{path_};
   EditedModel got_{path_};
   std::vector<std::string> warnings_;

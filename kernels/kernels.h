@@ -64,8 +64,8 @@ InstructionSet best_instruction_set();
 // kExact: weights as stored, dequantised to float; products with weights that are not stored in
 // blocks, and attention, are summed in double and rounded to float once, all else is in float.
 // Norms sum in double in every math. kFast: activations are rounded to whole numbers, whose
-// products are summed exactly: where weights are stored in blocks, to 8 bits with a scale for each
-// 16, and where they are F16 or BF16, to 14 bits with a scale for each 32, as those weights are.
+// products are summed exactly: to 8 bits where weights are stored in blocks, and where they are F16
+// or BF16 to 14 bits, as those weights are, with a scale for each 32.
 // Either gives the same bits for any number of threads, any split of tokens over calls, and on
 // every instruction set. kLibrary: kFast, but products with kLibraryTokens and more are by cuBLAS
 // (library.h), of inputs rounded to F16, or BF16 where the weights are: their bits depend on how

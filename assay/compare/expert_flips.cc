@@ -166,11 +166,15 @@ class Judge {
   void judge_choice(RecordResult& result) {
     const int layer = name_of(result).layer;
     const Pair experts = load(result);
-    if (judge_same_experts(experts, result)) return;
     const RecordResult* router = find(layer, Checkpoint::kRouter, result.token_idx);
     const bool affected = is_affected(result);
-    if (affected && is_excusable(result) && (router == nullptr || router->reason == kAfterFlip)) {
-      if (router == nullptr || follows_own_router(result, *router)) return excuse(result);
+    const bool router_after_flip = router != nullptr && router->reason == kAfterFlip;
+    // After a flip only the log's own router says what it had to choose.
+    const bool is_founded = !affected || !router_after_flip || follows_own_router(result, *router);
+    if (is_founded && judge_same_experts(experts, result)) return;
+    if (is_founded && affected && is_excusable(result) &&
+        (router == nullptr || router_after_flip)) {
+      return excuse(result);
     }
     const bool shown = router != nullptr && (router->evidence == Evidence::kWhole ||
                                              router->evidence == Evidence::kPartial);

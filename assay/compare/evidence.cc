@@ -70,13 +70,14 @@ Evidence evidence_of(const Metrics& metrics, const Tolerance& tolerance, Evidenc
     reason = kZeroLogits;
     return Evidence::kUnproven;
   }
+  Evidence shown = shown_by(metrics, tolerance);
+  // Of the whole tensor the difference bounds the regret: at most two elements of it are in there.
   const bool other_choice =
       metrics.argmax_ref && metrics.argmax_got && metrics.argmax_ref != metrics.argmax_got;
-  if (metrics.is_logits && other_choice && !metrics.regret) {
+  if (metrics.is_logits && other_choice && !metrics.regret && shown != Evidence::kWhole) {
     reason = kUnknownRegret;
     return Evidence::kUnproven;
   }
-  Evidence shown = shown_by(metrics, tolerance);
   if (metrics.fitted_constant && shown == Evidence::kWhole) shown = Evidence::kPartial;
   if (shown == Evidence::kUnproven) {
     reason = missing_fact(metrics);

@@ -32,8 +32,9 @@ void judge_argmax(const Tolerance& tolerance, bool strict, RecordResult& result)
   }
   const bool within = regret <= margin;
   if (!within || strict) fail_record(Metric::kArgmax, regret, strict ? 0 : margin, result);
-  // Within by the least that the regret can be, it proves nothing: see evidence_of().
-  const bool level = within && metrics.regret.has_value();
+  // Within by the least that the regret can be, a part proves nothing: see evidence_of().
+  const bool is_bounded = metrics.facts.sketch || metrics.facts.all_values;
+  const bool level = within && (metrics.regret || is_bounded);
   if (level && (!result.failed() || result.failing_metric == Metric::kArgmax)) {
     result.status = Verdict::kTieFlip;
   }

@@ -13,6 +13,7 @@ struct ProofCase {
   std::string details;  // the variant under a damage
   Outcome outcome = Outcome::kPass;
   bool of_sequences = false;  // of a variant from kFirstOfSequences on
+  bool may_hide_tie = false;  // a right one, of which the logs may not show that a choice was a tie
   std::string ref;
   std::string got;
 };

@@ -230,10 +230,6 @@ void find_causes(const Model* model, Comparison& comparison,
         "the judged log contradicts itself there: look at what writes it before what is computed";
     return;
   }
-  if (comparison.first_divergence->metric == Metric::kSize) {
-    comparison.cause_hint = "the tensors have other sizes: look at the shapes that are logged";
-    return;
-  }
   // What the reference does not tell apart shows no mistake.
   const bool is_own = first != comparison.results.end() &&
                       first->failing_metric == Metric::kOwnError && model != nullptr;
@@ -246,6 +242,11 @@ void find_causes(const Model* model, Comparison& comparison,
   const auto target = causes::find_op(comparison.first_divergence->checkpoint.name);
   if (!target) {
     comparison.cause_hint = "the checkpoint's name is not one that Assay knows the computation of";
+    return;
+  }
+  const bool other_size = comparison.first_divergence->metric == Metric::kSize;
+  if (other_size && target->checkpoint != Checkpoint::kExperts) {
+    comparison.cause_hint = "the tensors have other sizes: look at the shapes that are logged";
     return;
   }
   causes::TensorStore store(comparison);

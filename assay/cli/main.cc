@@ -141,8 +141,7 @@ int run(int argc, char** argv) {
     print_text(text.str());
     return code;
   } catch (const Interrupted&) {
-    replace_report(app, "interrupted");
-    throw;
+    throw;  // whoever ended it knows: what was there stays
   } catch (const std::exception& error) {
     replace_report(app, message_of(error));
     throw;

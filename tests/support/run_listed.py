@@ -42,7 +42,8 @@ def cached_python():
 
 def main():
     name, *command = sys.argv[1:]
-    environment = dict(os.environ, ASSAY_LOG_TS="off")  # tests compare the bytes of logs
+    # Tests compare the bytes of logs. A case has one processor, on which threads would wait for each other.
+    environment = dict(os.environ, ASSAY_LOG_TS="off", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
     python = sys.executable
     if command[0] == "--venv":
         command = command[1:]

@@ -5,8 +5,8 @@
 
 namespace assay {
 
-// How ReportFlags marks its -o in help, by which failed reports are found; and how a command marks a
-// -o whose file is kept and used after the run (a policy, a page), so that an error must not take it.
+// How ReportFlags marks its -o in help, by which failed reports are found; and how a command marks
+// one whose file is kept and used after the run (a policy, a page): an error must not take it.
 inline constexpr const char* kReportType = "REPORT";
 inline constexpr const char* kKeptType = "FILE";
 

@@ -387,22 +387,22 @@ bool lacks_bos(const std::vector<Logs>& pairs) {
 }
 
 // What all sequences of two logs have in common.
-struct Run {
+struct AllSequences {
   bool of_several = false;  // sequences
   bool lacks_bos = false;
 };
 
 // Compares one sequence. Throws NothingInCommon if there is nothing to compare, unless it is one
 // of several.
-Comparison compare_sequence(const Logs& logs, const CompareOptions& options, const Run& run,
-                            ThreadPool& pool) {
+Comparison compare_sequence(const Logs& logs, const CompareOptions& options,
+                            const AllSequences& all, ThreadPool& pool) {
   Comparison comparison;
   comparison.ref_path = logs.ref->path();
   comparison.got_path = logs.got->path();
   comparison.whole_required = options.whole_required;
   comparison.alignment = align_by_headers(*logs.ref, *logs.got, options.align, options.offset);
   comparison.alignment.lacks_bos =
-      run.lacks_bos && comparison.alignment.shift == Alignment::Shift::kByTokens;
+      all.lacks_bos && comparison.alignment.shift == Alignment::Shift::kByTokens;
   for (const auto* log : {&logs.ref, &logs.got}) {
     for (const std::string& warning : (*log)->warnings()) warn(warning, comparison);
   }
@@ -411,7 +411,7 @@ Comparison compare_sequence(const Logs& logs, const CompareOptions& options, con
   warn(unused_globs(options.policy, names), comparison);
   comparison.ref_sequence = logs.ref->sequence();
   comparison.got_sequence = logs.got->sequence();
-  if (!run.of_several) warn(other_sequence(*logs.ref, *logs.got), comparison);
+  if (!all.of_several) warn(other_sequence(*logs.ref, *logs.got), comparison);
   warn(other_model(logs.ref->header(), logs.got->header()), comparison);
   warn(foreign_names(*logs.ref, *logs.got), comparison);
   warn(replayed_routing(*logs.ref, *logs.got), comparison);
@@ -427,7 +427,7 @@ Comparison compare_sequence(const Logs& logs, const CompareOptions& options, con
   take_results(attempt, logs, options, comparison);
   const bool any = std::any_of(comparison.results.begin(), comparison.results.end(),
                                [](const RecordResult& result) { return result.of_ref; });
-  if (!any && !run.of_several) throw nothing_in_common(logs, options);
+  if (!any && !all.of_several) throw nothing_in_common(logs, options);
   MeasureRequest measured = request;
   measured.offset = comparison.alignment.offset;
   judge_expert_flips(measured, comparison);
@@ -473,12 +473,12 @@ Comparison compare_logs(const std::string& ref_path, const std::string& got_path
   const auto [ref, got] = read_indices(ref_path, got_path, options, pool);
   const std::vector<Logs> pairs = pair_logs(ref, got);
   check_names(ref, got, options);
-  const Run run{pairs.size() > 1, lacks_bos(pairs)};
-  if (!run.of_several) return compare_sequence(pairs.front(), options, run, pool);
+  const AllSequences all{pairs.size() > 1, lacks_bos(pairs)};
+  if (!all.of_several) return compare_sequence(pairs.front(), options, all, pool);
   std::vector<Comparison> sequences;
   bool any = false;
   for (const Logs& logs : pairs) {
-    sequences.push_back(compare_sequence(logs, options, run, pool));
+    sequences.push_back(compare_sequence(logs, options, all, pool));
     mark_missing_sequence(sequences.back());
     any = any || sequences.back().compared > 0;
   }

@@ -10,6 +10,7 @@
 #include "assay/perf/model_verdict.h"
 #include "assay/perf/perf_report.h"
 #include "assay/perf/perf_text.h"
+#include "base/count_of.h"
 #include "base/error.h"
 
 namespace assay {

@@ -163,7 +163,7 @@ int run_conform(EngineArguments& arguments) {
   return show(conform(engines_of(arguments), options), arguments, "conform");
 }
 
-// Throws Error if a token is none of the model's, where Assay can read how many it has.
+// Throws Error if the model does not have one of the tokens, where Assay can read how many it has.
 void check_tokens(const std::vector<int32_t>& tokens, const std::string& model) {
   if (model.empty()) return;
   int64_t n_vocab = 0;

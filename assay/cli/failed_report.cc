@@ -84,7 +84,7 @@ void replace_report(const CLI::App& app, const std::string& message) noexcept {
     if (place.empty() || place == "-" || is_input(*command, place)) return;
     replace_file(format, path, failed);
   } catch (...) {
-    // The error itself is told.
+    // The error itself is reported.
   }
 }
 

@@ -127,11 +127,14 @@ std::vector<KeyDifference> key_differences(const Gguf& ref, const Gguf& got,
   for (const Gguf* file : {&ref, &got}) {
     for (const auto& [key, value] : file->metadata()) names.insert(key);
   }
-  const bool have_vocabularies = ref.find(kTokens) != nullptr && got.find(kTokens) != nullptr;
-  if (!have_vocabularies && (ref.find(kTokens) != nullptr || got.find(kTokens) != nullptr)) {
-    const Gguf& without = ref.find(kTokens) == nullptr ? ref : got;
+  // A folder's vocabulary is in no keys. A file that lacks its own lacks something.
+  const auto is_elsewhere = [](const Gguf& model) {
+    return model.version() == 0 && model.find(kTokens) == nullptr;
+  };
+  const bool are_compared = !is_elsewhere(ref) && !is_elsewhere(got);
+  if (!are_compared && (ref.find(kTokens) != nullptr || got.find(kTokens) != nullptr)) {
     warnings.push_back(fmt::format("the vocabularies are not compared: {} has none in GGUF's keys",
-                                   printable(without.path(), 4096)));
+                                   printable((is_elsewhere(ref) ? ref : got).path(), 4096)));
   }
   const std::string network = fmt::format("{}.", ref.get_string("general.architecture"));
   std::optional<bool> one_network;  // not asked for where the keys are the same
@@ -148,7 +151,7 @@ std::vector<KeyDifference> key_differences(const Gguf& ref, const Gguf& got,
     }
     if (!differs) continue;
     if (key.starts_with("tokenizer.")) {
-      if (!have_vocabularies) continue;
+      if (!are_compared) continue;
       differs->counts = true;
     } else if (key.starts_with(network) || key.starts_with("assay.")) {
       if (!one_network) one_network = is_one_network(ref, got);

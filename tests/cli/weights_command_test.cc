@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "tests/cli/program.h"
 #include "tests/support/paths.h"
@@ -42,6 +43,31 @@ TEST_F(WeightsCommand, ExitCodesAreThoseOfAComparison) {
   EXPECT_THAT(both_rounded.out, StartsWith("INCOMPLETE  "));
   EXPECT_THAT(both_rounded.err, StartsWith("assay: not all tensors could be judged"));
   EXPECT_EQ(run({"weights", q4_, damaged(q4_), "--max-rel-l2", "0.001"}).exit_code, 1);
+}
+
+// What would break: a converter that loses the vocabulary, of which nothing else tells.
+TEST_F(WeightsCommand, AFileWithoutItsVocabularyFails) {
+  const std::string config =
+      put("config.json",
+          R"({"model_type":"llama","hidden_size":64,"intermediate_size":128,"vocab_size":318,)"
+          R"("num_hidden_layers":2,"num_attention_heads":2,"num_key_value_heads":2,)"
+          R"("max_position_embeddings":64,"rms_norm_eps":1e-5})");
+  const std::string with = folder_ + "/with.gguf";
+  const std::string without = folder_ + "/without.gguf";
+  const std::vector<std::string> synth = {"synth", config, "--type", "F32", "-o"};
+  const auto make = [&](const std::string& path, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = synth;
+    arguments.push_back(path);
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome made = run(arguments);
+    ASSERT_EQ(made.exit_code, 0) << made.err;
+  };
+  make(without, {});
+  make(with, {"--vocab", f32_});
+  EXPECT_EQ(run({"weights", without, without}).exit_code, 0);
+  const Outcome lost = run({"weights", with, without, "--tensors", "output_norm.weight"});
+  EXPECT_EQ(lost.exit_code, 1) << lost.err;
+  EXPECT_THAT(lost.out, HasSubstr("tokenizer.ggml.tokens"));
 }
 
 TEST_F(WeightsCommand, ReportsInJson) {

@@ -275,6 +275,7 @@ void judge_own_errors(const Model& model, const CompareOptions& options,
     for (Comparison& sequence : comparison.sequences) judge(sequence);
     comparison = merge_sequences(std::move(comparison.sequences));
   }
+  if (comparison.failed > 0) return;  // whatever could not be held
   causes::check_any_held(*comparison.own_errors, comparison.got_log->path());
 }
 

@@ -23,7 +23,8 @@ struct OwnErrorRequest {
 // Where the log is alone, a record that cannot be held is unproven, and so is one that the log
 // lacks (see lacking_records()), unless options.allow_missing names it.
 //
-// Throws Error if not a single record can be held, or if the logs cannot be of the model.
+// Throws Error if nothing failed and not a single record can be held, or if the logs cannot be of
+// the model.
 void judge_own_errors(const Model& model, const CompareOptions& options,
                       const OwnErrorRequest& request, Comparison& comparison);
 

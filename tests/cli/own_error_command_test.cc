@@ -126,6 +126,17 @@ TEST_F(OwnErrorCommand, HeadsAloneAreAClearError) {
                    "--values all, or --checkpoints layers --values all");
 }
 
+// What would break: a log that is known to be wrong, called one that cannot be compared.
+TEST_F(OwnErrorCommand, HeadsThatFailHaveFailed) {
+  const std::string heads = log("heads.jsonl", "", "10");
+  std::string bytes = contents(heads);
+  const size_t at = bytes.find("\"values\":[") + 10;
+  bytes.replace(at, bytes.find(',', at) - at, "\"NaN\"");
+  const Outcome outcome = run(compare(heads, put("nan.jsonl", bytes)));
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+  EXPECT_THAT(outcome.out, StartsWith("DIVERGED"));
+}
+
 TEST_F(OwnErrorCommand, UsageErrorsAreOneLine) {
   const std::string right = log("right.jsonl", "", "all", "layers");
   expect_error(

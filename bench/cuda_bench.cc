@@ -105,18 +105,41 @@ void measure(benchmark::State& state, Math math, double bytes, const float* out,
 constexpr int64_t kWidth = 4096;
 constexpr int64_t kInner = 14336;
 
-WeightMatrix matrix(const Buffer<uint8_t>& bytes, TensorType type, int64_t rows, int64_t columns) {
-  return {type, rows, columns, bytes.data()};
-}
+// A matrix in several places of the device, which are read by turns: a model's weights come from
+// memory, and one matrix alone would stay in the second-level cache (50 MB on an H100).
+class Matrix {
+ public:
+  Matrix(Kernels& kernels, TensorType type, int64_t rows, int64_t columns)
+      : shape_{type, rows, columns, nullptr} {
+    constexpr size_t kBeyondCaches = size_t{256} << 20;
+    const auto weights = random_weights(type, rows, columns);
+    const size_t n_copies = (kBeyondCaches + weights.size() - 1) / weights.size();
+    for (size_t i = 0; i < n_copies; ++i) copies_.push_back(on_device(kernels, weights));
+  }
+
+  double bytes() const { return static_cast<double>(copies_.front().bytes()); }
+
+  // The next of the copies.
+  WeightMatrix next() {
+    next_ = (next_ + 1) % copies_.size();
+    WeightMatrix matrix = shape_;
+    matrix.data = copies_[next_].data();
+    return matrix;
+  }
+
+ private:
+  WeightMatrix shape_;
+  std::vector<Buffer<uint8_t>> copies_;
+  size_t next_ = 0;
+};
 
 void matrix_vector(benchmark::State& state, TensorType type, Math math) {
   Kernels& kernels = *cuda(math).kernels;
-  const auto weights = on_device(kernels, random_weights(type, kInner, kWidth));
+  Matrix weights(kernels, type, kInner, kWidth);
   const auto x = on_device(kernels, random_floats(kWidth));
   Buffer<float> out(kernels.memory(), kInner);
-  measure(state, math, static_cast<double>(weights.bytes()), out.data(), [&] {
-    kernels.run(
-        MatmulCall{matrix(weights, type, kInner, kWidth), nullptr, x.data(), 1, out.data()});
+  measure(state, math, weights.bytes(), out.data(), [&] {
+    kernels.run(MatmulCall{weights.next(), nullptr, x.data(), 1, out.data()});
   });
 }
 
@@ -124,56 +147,57 @@ constexpr int64_t kTokens = 512;
 
 void prompt(benchmark::State& state, TensorType type, Math math) {
   Kernels& kernels = *cuda(math).kernels;
-  const auto weights = on_device(kernels, random_weights(type, kWidth, kWidth));
+  Matrix weights(kernels, type, kWidth, kWidth);
   const auto x = on_device(kernels, random_floats(kTokens * kWidth));
   Buffer<float> out(kernels.memory(), kTokens * kWidth);
-  measure(state, math, static_cast<double>(weights.bytes() + x.bytes() + out.bytes()), out.data(),
-          [&] {
-            kernels.run(MatmulCall{matrix(weights, type, kWidth, kWidth), nullptr, x.data(),
-                                   kTokens, out.data()});
-          });
+  const double bytes = weights.bytes() + static_cast<double>(x.bytes() + out.bytes());
+  measure(state, math, bytes, out.data(), [&] {
+    kernels.run(MatmulCall{weights.next(), nullptr, x.data(), kTokens, out.data()});
+  });
 }
 
 // cuBLAS alone, of weights that are F16, BF16 or F32 already: what the products above are beside.
 void cublas(benchmark::State& state, TensorType type, int64_t rows, int64_t n_tokens) {
   Kernels& kernels = *cuda(Math::kLibrary).kernels;
-  const auto weights = on_device(kernels, random_weights(type, rows, kWidth));
+  Matrix weights(kernels, type, rows, kWidth);
   const auto x = on_device(kernels, random_weights(type, n_tokens, kWidth));
   Buffer<float> out(kernels.memory(), static_cast<size_t>(n_tokens * rows));
-  const auto bytes = static_cast<double>(weights.bytes() + x.bytes() + out.bytes());
+  const double bytes = weights.bytes() + static_cast<double>(x.bytes() + out.bytes());
   measure(state, Math::kLibrary, bytes, out.data(), [&] {
     kernels.library()->multiply(
-        {type, weights.data(), x.data(), rows, kWidth, n_tokens, false, out.data()});
+        {type, weights.next().data, x.data(), rows, kWidth, n_tokens, false, out.data()});
   });
 }
 
 void activation(benchmark::State& state, TensorType type, Math math) {
   Kernels& kernels = *cuda(math).kernels;
-  const auto gate = on_device(kernels, random_weights(type, kInner, kWidth));
-  const auto up = on_device(kernels, random_weights(type, kInner, kWidth));
+  Matrix gate(kernels, type, kInner, kWidth);
+  Matrix up(kernels, type, kInner, kWidth);
   const auto x = on_device(kernels, random_floats(kWidth));
   Buffer<float> act(kernels.memory(), kInner);
   FusedActivation step;
   step.x = x.data();
   step.norm = {NormKind::kRms, x.data(), nullptr, 1e-5F};
-  step.gate.weight = matrix(gate, type, kInner, kWidth);
-  step.up.weight = matrix(up, type, kInner, kWidth);
   step.act = act.data();
-  measure(state, math, static_cast<double>(gate.bytes() + up.bytes()), act.data(),
-          [&] { kernels.fused()->activation(step); });
+  measure(state, math, gate.bytes() + up.bytes(), act.data(), [&] {
+    step.gate.weight = gate.next();
+    step.up.weight = up.next();
+    kernels.fused()->activation(step);
+  });
 }
 
 void residual(benchmark::State& state, TensorType type, Math math) {
   Kernels& kernels = *cuda(math).kernels;
-  const auto down = on_device(kernels, random_weights(type, kWidth, kInner));
+  Matrix down(kernels, type, kWidth, kInner);
   const auto x = on_device(kernels, random_floats(kInner));
   auto sum = on_device(kernels, random_floats(kWidth));
   FusedResidual step;
   step.x = x.data();
-  step.w.weight = matrix(down, type, kWidth, kInner);
   step.residual = sum.data();
-  measure(state, math, static_cast<double>(down.bytes()), sum.data(),
-          [&] { kernels.fused()->residual(step); });
+  measure(state, math, down.bytes(), sum.data(), [&] {
+    step.w.weight = down.next();
+    kernels.fused()->residual(step);
+  });
 }
 
 constexpr AttentionShape kHeads = {32, 8, 128, 0.088F, 0};

@@ -76,8 +76,14 @@ step() { # WHAT COMMAND...
   echo "  $what: $result, $((SECONDS - begin)) s${said:+: $said}" | tee -a "$results/$part.summary"
   cat "$results"/*.summary >"$results/summary.txt"
 }
-gtest() { # WHAT PROGRAM FILTER
-  step "$1" "$here/bin/$2" --gtest_filter="$3"
+# In several processes, at most 8, whose memory on the device a small one has, too: what the results are compared with
+# is computed on the CPU, a thread a test. Where a test waits for the device after each op, in one: others would take
+# turns with it on the device, a turn for each op.
+gtest() { # WHAT PROGRAM FILTER [PROCESSES]
+  local n=${4:-$(nproc)}
+  n=$((n < 8 ? n : 8))
+  step "$1" xargs -P "$n" -a <(seq 0 $((n - 1))) -I{} env GTEST_TOTAL_SHARDS=$n GTEST_SHARD_INDEX={} \
+    "$here/bin/$2" --gtest_filter="$3"
 }
 bench() { # WHAT FILTER
   step "$1" "$here/bin/assay_bench" --benchmark_filter="$2" --benchmark_min_time=0.2 \
@@ -91,7 +97,7 @@ case $1 in
     gtest "fused ops have the CPU's bits" emulated_test 'Gpu/FusedTest.*:Gpu/RecordingTest.*'
     gtest "sessions have the CPU's bits" emulated_test 'Gpu/DeviceSession.*'
     gtest "goldens at once" golden_test 'Gpu/*_at_once'
-    gtest "goldens token by token" golden_test 'Gpu/*_token_by_token'
+    gtest "goldens token by token" golden_test 'Gpu/*_token_by_token' 1
     gtest "goldens on other ways" golden_test 'Gpu/*:-*_at_once:*_token_by_token' ;;
   kernels)
     bench "matrix times vector" '^cuda/matrix_vector/(Q4_K|Q6_K|Q8_0|F16|F32)(/|$)'

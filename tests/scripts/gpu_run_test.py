@@ -8,7 +8,9 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-TEST = """echo "[       OK ] Gpu/OpTest.Matmul/cuda_seed_0 (12 ms)"
+FIRST = '[ "$GTEST_SHARD_INDEX" = 0 ] || exit 0'  # of the processes of a step
+TEST = f"""{FIRST}
+echo "[       OK ] Gpu/OpTest.Matmul/cuda_seed_0 (12 ms)"
 case "$1" in *LibraryTest*) echo "[  SKIPPED ] Gpu/LibraryTest.Prompts/0 (0 ms)" ;; esac
 """
 BENCH = """echo "assay_bench: no benchmarks of cuBLAS: it is missing" >&2
@@ -59,7 +61,7 @@ class GpuRun(unittest.TestCase):
         self.assertIn("OpTest.Matmul", (self.here / "results/tests.1.txt").read_text())
 
     def test_a_failure_is_named_and_the_rest_runs(self):
-        self.program("emulated_test", 'echo "[  FAILED  ] Gpu/OpTest.Rope/cuda_seed_0 (3 ms)"; exit 1')
+        self.program("emulated_test", f'{FIRST}; echo "[  FAILED  ] Gpu/OpTest.Rope/cuda_seed_0 (3 ms)"; exit 1')
         answer = self.run_part("tests")
         self.assertEqual(answer.returncode, 1)
         self.assertIn("0 passed, 1 failed, 0 skipped\n      Gpu/OpTest.Rope/cuda_seed_0\n", self.summary())

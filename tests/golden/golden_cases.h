@@ -95,7 +95,7 @@ inline GoldenModel golden_model(const GoldenManifest& manifest, const GoldenFile
       if (has_library_floors(manifest, file, log.prompt)) {
         sequence->library_tolerance_of =
             fast(log.prompt, [](const auto& m, const auto& f, const std::string& prompt) {
-              return library_policy(m, f, prompt, kFastFloors);
+              return library_policy(m, f, prompt, m.tolerance.k);  // another order of sums
             });
         sequence->library_usual_of = fast(log.prompt, usual_library_policy);
       }

@@ -104,6 +104,7 @@ __device__ void prefetch_values(const Decode<Number>& a, const Seen& seen, int64
 template <class Kv, class Number>
 ASSAY_KERNEL(kAttentionThreads, 2, few_keys_kernel, ASSAY_CONSTANT(Decode<Number>) a) {
   ASSAY_DYNAMIC_SHARED(Number, numbers);  // weights[most_keys], runs[most_runs, kElementsPerBlock]
+  touch(a);
   wait_for_launches();
   let_next_launch_start();
   const Seen seen(a);
@@ -130,6 +131,7 @@ ASSAY_KERNEL(kAttentionThreads, 2, few_keys_kernel, ASSAY_CONSTANT(Decode<Number
 
 template <class Kv, class Number>
 ASSAY_KERNEL(kAttentionThreads, 2, split_score_kernel, ASSAY_CONSTANT(Decode<Number>) a) {
+  touch(a);
   wait_for_launches();
   let_next_launch_start();
   const Seen seen(a);
@@ -143,6 +145,7 @@ ASSAY_KERNEL(kAttentionThreads, 2, split_score_kernel, ASSAY_CONSTANT(Decode<Num
 template <class Kv, class Number>
 ASSAY_KERNEL(kAttentionThreads, 2, split_value_kernel, ASSAY_CONSTANT(Decode<Number>) a) {
   ASSAY_SHARED(Number, weights, kKeyRun);
+  touch(a);
   wait_for_launches();
   let_next_launch_start();
   const int64_t head = blockIdx.y;
@@ -168,6 +171,7 @@ ASSAY_KERNEL(kAttentionThreads, 2, split_value_kernel, ASSAY_CONSTANT(Decode<Num
 
 template <class Number>
 ASSAY_KERNEL(kAttentionThreads, 2, split_combine_kernel, ASSAY_CONSTANT(Decode<Number>) a) {
+  touch(a);
   wait_for_launches();
   let_next_launch_start();
   const int64_t head = blockIdx.y;

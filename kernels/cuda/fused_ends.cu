@@ -5,7 +5,7 @@
 namespace assay::ASSAY_DEVICE {
 namespace {
 
-constexpr int kChoicesPerBlock = kThreads * 16;
+constexpr int kChoicesPerBlock = kThreads * 2;
 constexpr int32_t kNone = -1;  // no id that may be chosen
 constexpr int32_t kBad = -2;   // NaN or an infinity
 
@@ -51,7 +51,9 @@ __global__ void choose_kernel(Global<const float> logits, Global<const uint8_t> 
   let_next_launch_start();
   Choice best = {0.0F, kNone};
   const int64_t first = int64_t{blockIdx.x} * kChoicesPerBlock;
-  for (int64_t id = first + threadIdx.x; id < first + kChoicesPerBlock; id += blockDim.x) {
+  ASSAY_UNROLL
+  for (int i = 0; i < kChoicesPerBlock; i += kThreads) {
+    const int64_t id = first + i + threadIdx.x;
     if (id >= count || choosable[id] == 0) continue;
     const float logit = logits[id];
     const bool usable = logit < INFINITY;  // and no NaN

@@ -29,67 +29,103 @@ __device__ inline void prefetch_norm(const InputSource& s) {
   }
 }
 
-// put(i, value) of every element of the vector, by all threads of the block.
-template <class Put>
-__device__ void for_elements(const InputSource& s, const Put& put) {
-  const int64_t fours = s.width % 4 == 0 ? s.width : 0;
-  for (int64_t i = 4 * threadIdx.x; i < fours; i += 4 * kThreads) {
-    const auto four = load_from<float4>(s.x, i);
-    put(i, four.x);
-    put(i + 1, four.y);
-    put(i + 2, four.z);
-    put(i + 3, four.w);
-  }
-  for (int64_t i = fours + threadIdx.x; i < s.width; i += kThreads) put(i, s.x[i]);
+// Of a vector of n, where there are so many.
+template <bool kWhole, class To>
+__device__ void put_four(const To& to, int i, int n, const float4& four) {
+  if (i >= n) return;
+  to.put(i, four.x);
+  if (kWhole || i + 1 < n) to.put(i + 1, four.y);
+  if (kWhole || i + 2 < n) to.put(i + 2, four.z);
+  if (kWhole || i + 3 < n) to.put(i + 3, four.w);
 }
 
-// Element i of the norm of a vector, which stands in shared memory, is element(i).
-template <class X>
+// Copies the vector to `to`, a place for its elements in shared memory, by all threads of the
+// block.
+template <bool kWhole, class To>
+__device__ void copy_vector(const InputSource& s, const To& to) {
+  constexpr int kAtOnce = 4;
+  const auto width = static_cast<int>(s.width);
+  ASSAY_NO_UNROLL
+  for (int first = 4 * static_cast<int>(threadIdx.x); first < width;
+       first += 4 * kAtOnce * kThreads) {
+    float4 fours[kAtOnce];
+    ASSAY_UNROLL
+    for (int i = 0; i < kAtOnce; ++i) {
+      fours[i] = four_of<kWhole>(s.x, first + 4 * i * kThreads, width);
+    }
+    ASSAY_UNROLL
+    for (int i = 0; i < kAtOnce; ++i) {
+      put_four<kWhole>(to, first + 4 * i * kThreads, width, fours[i]);
+    }
+  }
+}
+
+// The norm of a vector, which stands in shared memory.
 struct Normalizer {
-  const X& x;
   double mean = 0.0;
   double factor;
 
   // All threads of the block must call it.
-  __device__ Normalizer(const InputSource& s, const X& vector) : x(vector) {
+  template <class X>
+  __device__ Normalizer(const InputSource& s, const X& x) {
     if (s.kind == NormKind::kRms) {
-      const double squares = sum_in_block(
-          s.width, [&](double lane, int64_t i) { return add_product(x[i], x[i], lane); });
+      const double squares =
+          sum_in_block(s.width, [&](double lane, int i) { return add_product(x[i], x[i], lane); });
       factor = inverse_root(squares, s.width, s.eps);
       return;
     }
-    const double total = sum_in_block(s.width, [&](double lane, int64_t i) { return lane + x[i]; });
+    const double total = sum_in_block(s.width, [&](double lane, int i) { return lane + x[i]; });
     mean = total / static_cast<double>(s.width);
-    const double squares = sum_in_block(s.width, [&](double lane, int64_t i) {
+    const double squares = sum_in_block(s.width, [&](double lane, int i) {
       const double centred = x[i] - mean;
       return lane + centred * centred;
     });
     factor = inverse_root(squares, s.width, s.eps);
   }
 
-  __device__ float element(const InputSource& s, int64_t i) const {
-    if (s.kind == NormKind::kRms) return static_cast<float>(x[i] * factor * s.weight[i]);
-    const double scaled = (x[i] - mean) * factor * s.weight[i];
-    return static_cast<float>(s.bias ? scaled + s.bias[i] : scaled);
+  __device__ float element(const InputSource& s, int i, float x) const {
+    return element(s, x, s.weight[i], s.bias ? s.bias[i] : 0.0F);
+  }
+
+  // Elements i to i + 3, of which the vector's are `four`; 0 behind its end.
+  template <bool kWhole>
+  __device__ float4 four(const InputSource& s, int i, const float4& four) const {
+    const auto width = static_cast<int>(s.width);
+    const float4 weight = four_of<kWhole>(s.weight, i, width);
+    const float4 bias = four_of<kWhole>(s.bias, i, s.bias ? width : 0);
+    return {element(s, four.x, weight.x, bias.x), element(s, four.y, weight.y, bias.y),
+            element(s, four.z, weight.z, bias.z), element(s, four.w, weight.w, bias.w)};
+  }
+
+ private:
+  // One form for all norms, and no branch: mean is 0 where x is as it stands, and x - 0 is x.
+  __device__ float element(const InputSource& s, float x, float weight, float bias) const {
+    const double scaled = (x - mean) * factor * weight;
+    const double with_bias = scaled + bias;
+    return static_cast<float>(s.bias ? with_bias : scaled);
   }
 };
 
-// Exact math, and fast of F32: the norm as floats.
+// Writes element(i) of the norm, where somebody looks.
+template <class Element>
+__device__ void see_normed(const InputSource& s, const Element& element) {
+  if (!s.normed_seen || blockIdx.x != 0) return;
+  for (int i = static_cast<int>(threadIdx.x); i < s.width; i += kThreads) {
+    s.normed_seen[i] = element(i);
+  }
+}
+
+// Exact math, and fast of F32: the norm as floats, or the vector as it is, in shared memory.
 template <int kTypes, class Number>
-class NormedInput {
+class SharedInput {
  public:
   static constexpr int kFactorGroups = kGroups;  // of the stage
 
-  __device__ explicit NormedInput(const InputSource& source) : x_(dynamic()) {
-    for_elements(source, [&](int64_t i, float value) { x_[i] = value; });
+  __device__ explicit SharedInput(const InputSource& source) : x_(dynamic()) {
+    const auto width = static_cast<int>(source.width);
+    for_width(width, [&](auto whole) { copy_vector<decltype(whole)::value>(source, Place{x_}); });
     __syncthreads();
-    const Normalizer norm(source, x_);
-    for (int64_t i = threadIdx.x; i < source.width; i += blockDim.x) {
-      const float value = norm.element(source, i);
-      x_[i] = value;
-      if (source.normed_seen && blockIdx.x == 0) source.normed_seen[i] = value;
-    }
-    __syncthreads();
+    if (source.weight) normalise(source);
   }
 
   __device__ float dot(const Rows& rows, int64_t row, Stage& stage) const {
@@ -97,6 +133,26 @@ class NormedInput {
   }
 
  private:
+  struct Place {
+    const Shared<float>& x;
+    __device__ void put(int i, float value) const { x[i] = value; }
+  };
+
+  __device__ void normalise(const InputSource& source) const {
+    const auto width = static_cast<int>(source.width);
+    const Normalizer norm(source, x_);
+    for_width(width, [&](auto whole) {
+      constexpr bool kWhole = decltype(whole)::value;
+      ASSAY_UNROLL_BY_4
+      for (int i = 4 * static_cast<int>(threadIdx.x); i < width; i += 4 * kThreads) {
+        const float4 four = norm.four<kWhole>(source, i, four_of<kWhole>(x_, i, width));
+        put_four<kWhole>(Place{x_}, i, width, four);
+      }
+    });
+    __syncthreads();
+    see_normed(source, [&](int i) { return x_[i]; });
+  }
+
   __device__ static Shared<float> dynamic() {
     ASSAY_DYNAMIC_SHARED(float, values);
     return values;
@@ -105,7 +161,7 @@ class NormedInput {
   Shared<float> x_;
 };
 
-// Likewise: the vector as it stands in device memory.
+// Exact math: the vector as it stands in device memory, which may be of any width.
 template <int kTypes, class Number>
 class PlainInput {
  public:
@@ -129,20 +185,10 @@ class RoundedInput {
   static constexpr int kFactorGroups = 0;  // of the stage
 
   __device__ explicit RoundedInput(const InputSource& source) : x_(X::of(dynamic(), source.width)) {
-    const auto own = static_cast<int>(threadIdx.x);
-    if (source.weight) {
-      const Floats floats = {x_.words, X::words_of(source.width)};
-      for_elements(source,
-                   [&](int64_t i, float value) { x_.words[floats.first + i] = float_bits(value); });
-      __syncthreads();
-      const Normalizer norm(source, floats);
-      x_.fill(own, kThreads, [&](int i) {
-        const float value = norm.element(source, i);
-        if (source.normed_seen && blockIdx.x == 0) source.normed_seen[i] = value;
-        return value;
-      });
+    if constexpr (X::kWhole) {
+      fill<true>(source);
     } else {
-      x_.fill(own, kThreads, [&](int i) { return source.x[i]; });
+      for_width(source.width, [&](auto whole) { fill<decltype(whole)::value>(source); });
     }
     __syncthreads();
   }
@@ -151,11 +197,44 @@ class RoundedInput {
   __device__ const X& x() const { return x_; }
 
  private:
+  template <bool kWhole>
+  __device__ void fill(const InputSource& source) const {
+    const auto own = static_cast<int>(threadIdx.x);
+    if (!source.weight) {
+      x_.fill(own, kThreads, [&](int i) { return four_of<kWhole>(source.x, i, source.width); });
+      return;
+    }
+    const Floats floats = {x_.words, X::words_of(source.width)};
+    copy_vector<kWhole>(source, floats);
+    __syncthreads();
+    const Normalizer norm(source, floats);
+    const auto width = static_cast<int>(source.width);
+    x_.fill(own, kThreads, [&](int i) {
+      const float4 four = norm.four<kWhole>(source, i, floats.template four<kWhole>(i, width));
+      const bool is_there =
+          i < width;  // four_of() weights of 0 do not make 0 of an infinite factor
+      return is_there ? four : float4{0.0F, 0.0F, 0.0F, 0.0F};
+    });
+    see_normed(source, [&](int i) { return norm.element(source, i, floats[i]); });
+  }
+
   // The vector before it is normalised, behind its whole numbers.
   struct Floats {
     const Shared<uint32_t>& words;
     int first;
     __device__ float operator[](int64_t i) const { return float_from_bits(words[first + i]); }
+    __device__ void put(int i, float value) const { words[first + i] = float_bits(value); }
+    template <bool kWhole>
+    __device__ float4 four(int i, int n) const {
+      float4 four = {0.0F, 0.0F, 0.0F, 0.0F};
+      if constexpr (kWhole) {
+        if (i < n) four = load_from<float4>(words, first + i);
+      } else {
+        four = {i < n ? (*this)[i] : 0.0F, i + 1 < n ? (*this)[i + 1] : 0.0F,
+                i + 2 < n ? (*this)[i + 2] : 0.0F, i + 3 < n ? (*this)[i + 3] : 0.0F};
+      }
+      return four;
+    }
   };
 
   __device__ static Shared<uint32_t> dynamic() {

@@ -40,61 +40,59 @@ struct Step {
   Global<float> seen[3];  // products of rows, where somebody looks
 
   // Of kQkv alone.
-  int64_t head_dim;
-  int64_t rotary_dim;
+  int32_t head_dim;
+  int32_t rotary_dim;
   RopePairing pairing;
   Global<const int32_t> position;
   Global<const float> cos_sin;
   int32_t n_angles;
   KvStore k_store, v_store;
   Global<float> k_rope_seen;
-  int64_t units[2];  // of kQ and kK
-
-  __device__ int64_t pairs_of_head() const { return (head_dim + 1) / 2; }
-  __device__ int64_t n_pairs(int which) const {
-    return rows[which].n_rows / head_dim * pairs_of_head();
-  }
+  int32_t units[2];  // of kQ and kK
+  int32_t pairs[3];  // of kQ, kK and kV
+  int32_t pairs_of_head;
 };
 
 // Where a row's product is: row `row` of rows[first] to rows[last].
 struct Place {
   int first = 0;
   int last = 0;
-  int64_t row = 0;
+  int32_t row = 0;
   bool inside = true;  // else it is computed again, and left
 
   // Of kQkv: two neighbours of a unit have the rows of a pair, which are turned together or merely
   // stand side by side.
-  int64_t pair = 0;  // of the head
+  int32_t pair = 0;  // of the head
   bool turns = false;
   bool is_second = false;
 };
 
-__device__ Place place_in_qkv(const Step& s, int64_t unit, int row_of_unit) {
+__device__ Place place_in_qkv(const Step& s, int unit, int row_of_unit) {
   Place place;
   while (place.first < kV && unit >= s.units[place.first]) unit -= s.units[place.first++];
   place.last = place.first;
-  const int64_t own = (unit * kRowsOfWarp + row_of_unit) / 2;
-  const int64_t n_pairs = s.n_pairs(place.first);
-  const int64_t pair = own < n_pairs ? own : n_pairs - 1;
-  place.pair = pair % s.pairs_of_head();
+  const int own = (unit * kRowsOfWarp + row_of_unit) / 2;
+  const int n_pairs = s.pairs[place.first];
+  const int pair = own < n_pairs ? own : n_pairs - 1;
+  const int head = pair / s.pairs_of_head;
+  place.pair = pair - head * s.pairs_of_head;
   place.is_second = row_of_unit % 2 != 0;
-  const int64_t turned = place.first == kV ? 0 : s.rotary_dim / 2;
+  const int turned = place.first == kV ? 0 : s.rotary_dim / 2;
   place.turns = place.pair < turned;
   const bool halves = place.turns && s.pairing == RopePairing::kHalves;
-  const int64_t begin = halves ? place.pair : 2 * place.pair;
-  const int64_t element = place.is_second ? begin + (halves ? turned : 1) : begin;
+  const int begin = halves ? place.pair : 2 * place.pair;
+  const int element = place.is_second ? begin + (halves ? turned : 1) : begin;
   const bool is_there = element < s.head_dim;  // the last of an odd number has no partner
   place.inside = is_there && own < n_pairs;
-  place.row = pair / s.pairs_of_head() * s.head_dim + (is_there ? element : begin);
+  place.row = head * s.head_dim + (is_there ? element : begin);
   return place;
 }
 
-__device__ Place place_of(const Step& s, int64_t unit, int row_of_unit) {
+__device__ Place place_of(const Step& s, int unit, int row_of_unit) {
   if (s.kind == Kind::kQkv) return place_in_qkv(s, unit, row_of_unit);
   Place place;
   place.last = s.kind == Kind::kActivation ? 1 : 0;
-  const int64_t n_rows = s.rows[place.last].n_rows;
+  const auto n_rows = static_cast<int>(s.rows[place.last].n_rows);
   place.row = unit * kRowsOfWarp + row_of_unit;
   place.inside = place.row < n_rows;
   if (!place.inside) place.row = n_rows - 1;
@@ -102,13 +100,31 @@ __device__ Place place_of(const Step& s, int64_t unit, int row_of_unit) {
   return place;
 }
 
+// What a row's product meets, read while the row is multiplied, by the thread that writes it.
+struct Beside {
+  float residual = 0.0F;
+  int32_t position = 0;
+  float2 cos_sin = {1.0F, 0.0F};
+};
+
+__device__ Beside read_beside(const Step& s, const Place& place) {
+  Beside beside;
+  if (!place.inside || thread_of_row() != 0) return beside;
+  if (s.kind == Kind::kResidual) beside.residual = s.out[place.row];
+  if (s.kind == Kind::kQkv) beside.position = s.position[0];
+  if (place.turns) {
+    const int at = beside.position % s.n_angles * s.rotary_dim + 2 * place.pair;
+    beside.cos_sin = load_from<float2>(s.cos_sin, at);
+  }
+  return beside;
+}
+
 // `own` and the other row's product of the pair, turned, and stored where it belongs.
-__device__ void finish_qkv(const Step& s, const Place& place, float own, float other) {
+__device__ void finish_qkv(const Step& s, const Place& place, const Beside& beside, float own,
+                           float other) {
   float turned = own;
   if (place.turns) {
-    const int64_t at = s.position[0] % s.n_angles * s.rotary_dim + 2 * place.pair;
-    const float cos = s.cos_sin[at];
-    const float sin = s.cos_sin[at + 1];
+    const auto [cos, sin] = beside.cos_sin;
     turned = place.is_second ? other * sin + own * cos : own * cos - other * sin;
   }
   store_if(s.seen[place.first], place.row, own);
@@ -116,17 +132,18 @@ __device__ void finish_qkv(const Step& s, const Place& place, float own, float o
     s.out[place.row] = turned;
     return;
   }
-  const int64_t at = s.position[0] * s.rows[place.first].n_rows + place.row;
+  const int64_t at = beside.position * s.rows[place.first].n_rows + place.row;
   if (place.first == kV) return s.v_store.put(at, own);
   store_if(s.k_rope_seen, place.row, turned);
   s.k_store.put(at, turned);
 }
 
 // `product`, and `before` of the matrix before it.
-__device__ void finish(const Step& s, const Place& place, float before, float product) {
+__device__ void finish(const Step& s, const Place& place, const Beside& beside, float before,
+                       float product) {
   if (s.kind == Kind::kResidual) {
     store_if(s.seen[0], place.row, product);
-    s.out[place.row] = s.out[place.row] + product;
+    s.out[place.row] = beside.residual + product;
   } else if (s.kind == Kind::kLogits) {
     s.out[place.row] = product;
   } else {
@@ -139,14 +156,17 @@ __device__ void finish(const Step& s, const Place& place, float before, float pr
 
 template <class Input>
 ASSAY_KERNEL(kThreads, kBlocksAtOnce, product_kernel, ASSAY_CONSTANT(Step) s,
-             ASSAY_CONSTANT(InputSource) source, int64_t n_units) {
+             ASSAY_CONSTANT(InputSource) source, int n_units) {
+  touch(s);
+  touch(source);
   ASSAY_STAGE(stage, kGroups, Input::kFactorGroups);
   const int warp = static_cast<int>(threadIdx.x) / kWarpThreads;
   const int row_of_unit = static_cast<int>(threadIdx.x) % kWarpThreads / kRowThreads;
   // Neighbouring units go to different blocks: few units, too, are spread over all.
-  const int64_t first_unit = int64_t{warp} * gridDim.x + blockIdx.x;
-  if (first_unit < n_units) {
-    const Place place = place_of(s, first_unit, row_of_unit);
+  const auto n_blocks = static_cast<int>(gridDim.x);
+  int unit = warp * n_blocks + static_cast<int>(blockIdx.x);
+  if (unit < n_units) {
+    const Place place = place_of(s, unit, row_of_unit);
     for (int i = place.first; i <= place.last; ++i) prefetch_row<kRowThreads>(s.rows[i], place.row);
   }
   prefetch_norm(source);
@@ -154,8 +174,9 @@ ASSAY_KERNEL(kThreads, kBlocksAtOnce, product_kernel, ASSAY_CONSTANT(Step) s,
   let_next_launch_start();
   const Input x(source);
   ASSAY_NO_UNROLL
-  for (int64_t unit = first_unit; unit < n_units; unit += int64_t{kWarps} * gridDim.x) {
+  for (; unit < n_units; unit += kWarps * n_blocks) {
     const Place place = place_of(s, unit, row_of_unit);
+    const Beside beside = read_beside(s, place);
     float before = 0.0F;
     float product = 0.0F;
     ASSAY_NO_UNROLL
@@ -165,18 +186,20 @@ ASSAY_KERNEL(kThreads, kBlocksAtOnce, product_kernel, ASSAY_CONSTANT(Step) s,
     }
     float other = 0.0F;
     if (s.kind == Kind::kQkv) other = __shfl_xor_sync(0xFFFFFFFFU, product, kRowThreads);
-    if (!place.inside || thread_of_row() != 0) continue;
-    if (s.kind == Kind::kQkv) {
-      finish_qkv(s, place, product, other);
-    } else {
-      finish(s, place, before, product);
+    if (place.inside && thread_of_row() == 0) {
+      if (s.kind == Kind::kQkv) {
+        finish_qkv(s, place, beside, product, other);
+      } else {
+        finish(s, place, beside, before, product);
+      }
     }
   }
 }
 
 // What a block keeps of its input in shared memory.
-size_t input_bytes(int64_t width, bool is_normed, Rounding rounding) {
-  const size_t floats = is_normed ? static_cast<size_t>(width) * sizeof(float) : 0;
+size_t input_bytes(Math math, int64_t width, bool is_normed, Rounding rounding) {
+  const bool keeps_floats = is_normed || (math != Math::kExact && rounding == Rounding::kNone);
+  const size_t floats = keeps_floats ? static_cast<size_t>(width) * sizeof(float) : 0;
   return floats + vectors_bytes(width, 1, rounding);
 }
 
@@ -194,14 +217,14 @@ void launch(Device& device, std::string_view name, Kernel kernel, const Step& st
   const Residency room = device.residency(name, kernel, kThreads, shared_bytes);
   const LaunchShape shape = {
       {blocks_of(room, n_units), 1, 1}, {kThreads, 1, 1}, shared_bytes, true};
-  device.launch(name, shape, kernel, step, source, n_units);
+  device.launch(name, shape, kernel, step, source, static_cast<int>(n_units));
 }
 
 void launch(Device& device, Math math, const Step& step, const InputSource& source, bool is_normed,
             int64_t n_units) {
   const Rounding rounding =
       rounding_in(math, step.rows[step.kind == Kind::kActivation ? 1 : 0].type);
-  const size_t bytes = input_bytes(source.width, is_normed, rounding);
+  const size_t bytes = input_bytes(math, source.width, is_normed, rounding);
   const auto launch_it = [&](std::string_view name, auto kernel) {
     launch(device, name, kernel, step, source, bytes, n_units);
   };
@@ -213,18 +236,14 @@ void launch(Device& device, Math math, const Step& step, const InputSource& sour
   }
   // A step of exact math may mix plain rows and those in blocks.
   if (math == Math::kExact && is_normed) {
-    return launch_it("product_kernel<NormedInput>",
-                     product_kernel<NormedInput<kPlain | kBlocks, double>>);
+    return launch_it("product_kernel<SharedInput>",
+                     product_kernel<SharedInput<kPlain | kBlocks, double>>);
   }
   if (math == Math::kExact) {
     return launch_it("product_kernel<PlainInput>",
                      product_kernel<PlainInput<kPlain | kBlocks, double>>);
   }
-  if (is_normed) {
-    return launch_it("product_kernel<NormedInput, fast>",
-                     product_kernel<NormedInput<kFloats, float>>);
-  }
-  launch_it("product_kernel<PlainInput, fast>", product_kernel<PlainInput<kFloats, float>>);
+  launch_it("product_kernel<SharedInput, fast>", product_kernel<SharedInput<kFloats, float>>);
 }
 
 Rows no_rows() {
@@ -249,7 +268,9 @@ Step step_of(Kind kind, const Rows& first, const Rows& second, float* out) {
           {nullptr, nullptr},
           {nullptr, nullptr},
           nullptr,
-          {0, 0}};
+          {0, 0},
+          {1, 1, 1},
+          1};
 }
 
 }  // namespace
@@ -260,7 +281,7 @@ bool fused_takes(Math math, int64_t width, bool is_normed, std::span<const Tenso
   const auto same = [&](TensorType type) { return rounding_in(math, type) == rounding; };
   if (!std::ranges::all_of(types, same)) return false;
   const size_t factors = rounding == Rounding::kNone ? kFactorBytes : 0;
-  return input_bytes(width, is_normed, rounding) + factors <= kMaxInputBytes;
+  return input_bytes(math, width, is_normed, rounding) + factors <= kMaxInputBytes;
 }
 
 void fused_qkv(Device& device, Math math, const FusedQkv& f) {
@@ -269,8 +290,8 @@ void fused_qkv(Device& device, Math math, const FusedQkv& f) {
   step.seen[kQ] = f.q_seen;
   step.seen[kK] = f.k_seen;
   step.seen[kV] = f.v_seen;
-  step.head_dim = f.head_dim;
-  step.rotary_dim = f.rotary_dim;
+  step.head_dim = static_cast<int32_t>(f.head_dim);
+  step.rotary_dim = static_cast<int32_t>(f.rotary_dim);
   step.pairing = f.pairing;
   step.position = f.token.position;
   step.cos_sin = f.token.cos_sin;
@@ -278,13 +299,17 @@ void fused_qkv(Device& device, Math math, const FusedQkv& f) {
   step.k_store = kv_store(f.kv_type, f.k_cache);
   step.v_store = kv_store(f.kv_type, f.v_cache);
   step.k_rope_seen = f.k_rope_seen;
-  const auto units = [&](const FusedLinear& linear) {
-    return units_of(linear.weight.rows / f.head_dim * ((f.head_dim + 1) / 2) * 2);
-  };
-  step.units[kQ] = units(f.q);
-  step.units[kK] = units(f.k);
+  step.pairs_of_head = (step.head_dim + 1) / 2;
+  int64_t n_units = 0;
+  for (const int which : {kQ, kK, kV}) {
+    step.pairs[which] =
+        static_cast<int32_t>(step.rows[which].n_rows / step.head_dim) * step.pairs_of_head;
+    const int64_t units = units_of(2 * int64_t{step.pairs[which]});
+    if (which != kV) step.units[which] = static_cast<int32_t>(units);
+    n_units += units;
+  }
   launch(device, math, step, normed_source(f.x, f.norm, f.q.weight.columns, f.normed_seen), true,
-         step.units[kQ] + step.units[kK] + units(f.v));
+         n_units);
 }
 
 void fused_residual(Device& device, Math math, const FusedResidual& f) {

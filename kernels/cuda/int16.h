@@ -40,7 +40,8 @@ struct Int16Four {
   FourCodes codes;
   float scale;
 
-  __device__ explicit Int16Four(const float (&values)[4]) {
+  Int16Four() = default;
+  __device__ explicit Int16Four(const float4& values) {
     const RoundedFour four = round_four(values, 8191.0F);
     codes = bytes_of(two_codes(four.numbers[0], four.numbers[1]),
                      two_codes(four.numbers[2], four.numbers[3]));
@@ -53,6 +54,8 @@ struct Int16Four {
 // part of eight blocks stands together, so that the threads of a row read from all banks.
 template <class Words>
 struct Int16Blocks {
+  static constexpr bool kWhole = false;
+
   Words words;
   int columns;
 
@@ -71,24 +74,18 @@ struct Int16Blocks {
     return load_from<float>(words, padded_blocks(columns) * 16 + block);
   }
 
-  // As Int8Blocks has it. All threads of a warp must call it, with adjacent numbers.
-  template <class Value>
-  __device__ void fill(int thread, int n_threads, const Value& value) const {
+  // As Int8Blocks has it.
+  template <class Values>
+  __device__ void fill(int thread, int n_threads, const Values& values) const {
     const int count = padded_blocks(columns);
-    ASSAY_NO_UNROLL
-    for (int four = thread; four < count * 8; four += n_threads) {
-      float values[4];
-      ASSAY_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        values[i] = 4 * four + i < columns ? value(4 * four + i) : 0.0F;
-      }
-      const Int16Four own(values);
-      const int block = four / 8;
-      const int at = 4 * place(block, four % 8 / 2) + four % 2;
-      words[at] = own.codes.high;
-      words[at + 2] = own.codes.low;
-      if (four % 8 == 0) words[count * 16 + block] = float_bits(own.scale);
-    }
+    round_fours<Int16Four>(count * 8, thread, n_threads, values,
+                           [&](int four, const Int16Four& own) {
+                             const int block = four / 8;
+                             const int at = 4 * place(block, four % 8 / 2) + four % 2;
+                             words[at] = own.codes.high;
+                             words[at + 2] = own.codes.low;
+                             if (four % 8 == 0) words[count * 16 + block] = float_bits(own.scale);
+                           });
   }
 };
 
@@ -173,46 +170,57 @@ __device__ float add_block(const uint4 (&stored)[kParts], const Int16Blocks<Word
   return fmaf(static_cast<float>(join(high, low)), weight.unit * x.scale(block), lane);
 }
 
-// The thread's lane of a row. It reads what it needs where it is, kAhead blocks before they are
-// multiplied.
+// The thread's lane of a row. It reads what it needs where it is, a block before it is multiplied.
+// Within the loop nothing is read under a condition: such a value would be waited for in its own
+// turn.
 template <class Type, class Words>
 __device__ float multiply_row_int16(const Rows& rows, int64_t row, const Int16Blocks<Words>& x) {
-  constexpr int kAhead = 2;
-  constexpr int kRound = kAhead * kBlockLanes;
-  const int own = thread_of_row();
   const int aligned = aligned_blocks(rows.columns);
+  const int n_steps = aligned / kBlockLanes;  // in which all threads of the row have a block
   const Global<const uint8_t> data = rows.data.from(row * rows.stride);
-  uint4 ahead[kAhead][kParts];
-  const auto load = [&](int i, int block) {
+  int block = thread_of_row();
+  uint4 first[kParts];
+  uint4 second[kParts];
+  const auto load = [&](uint4(&parts)[kParts], int from) {
     ASSAY_UNROLL
     for (int part = 0; part < kParts; ++part) {
-      ahead[i][part] = load_weights<uint4, 1>(data, int64_t{block} * 64 + part * 16);
+      parts[part] = load_weights<uint4, 1>(data, int64_t{from} * 64 + part * 16);
     }
   };
-  ASSAY_UNROLL
-  for (int i = 0; i < kAhead; ++i) {
-    if (own + i * kBlockLanes < aligned) load(i, own + i * kBlockLanes);
-  }
   float lane = 0.0F;
-  ASSAY_NO_UNROLL
-  for (int first = own; first < aligned; first += kRound) {
-    ASSAY_UNROLL
-    for (int i = 0; i < kAhead; ++i) {
-      const int block = first + i * kBlockLanes;
-      if (block >= aligned) break;
-      lane = add_block<Type>(ahead[i], x, block, lane);
-      if (block + kRound < aligned) load(i, block + kRound);
-    }
+  int left = n_steps;
+  if (left % 2 != 0) {
+    load(first, block);
+    lane = add_block<Type>(first, x, block, lane);
+    block += kBlockLanes;
+    --left;
   }
-  const int next = aligned + (own - aligned % kBlockLanes + kBlockLanes) % kBlockLanes;
-  ASSAY_NO_UNROLL
-  for (int block = next; block * kActivationBlock < rows.columns; block += kBlockLanes) {
-    uint4 stored[kParts];
-    ASSAY_UNROLL
-    for (int part = 0; part < kParts; ++part) {
-      stored[part] = load_eight(data, block * kActivationBlock + part * 8, rows.columns);
+  if (left > 0) {
+    load(first, block);
+    load(second, block + kBlockLanes);
+    ASSAY_NO_UNROLL
+    for (; left > 2; left -= 2) {
+      lane = add_block<Type>(first, x, block, lane);
+      load(first, block + 2 * kBlockLanes);
+      lane = add_block<Type>(second, x, block + kBlockLanes, lane);
+      load(second, block + 3 * kBlockLanes);
+      block += 2 * kBlockLanes;
     }
-    lane = add_block<Type>(stored, x, block, lane);
+    lane = add_block<Type>(first, x, block, lane);
+    lane = add_block<Type>(second, x, block + kBlockLanes, lane);
+    block += 2 * kBlockLanes;
+  }
+  ASSAY_NO_UNROLL
+  for (; block * kActivationBlock < rows.columns; block += kBlockLanes) {
+    if (block < aligned) {
+      load(first, block);
+    } else {
+      ASSAY_UNROLL
+      for (int part = 0; part < kParts; ++part) {
+        first[part] = load_eight(data, block * kActivationBlock + part * 8, rows.columns);
+      }
+    }
+    lane = add_block<Type>(first, x, block, lane);
   }
   return lane;
 }

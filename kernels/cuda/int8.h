@@ -20,7 +20,8 @@ struct Int8Four {
   int32_t total_of_block;  // of all 32
   float scale;
 
-  __device__ explicit Int8Four(const float (&values)[4]) {
+  Int8Four() = default;
+  __device__ explicit Int8Four(const float4& values) {
     const RoundedFour four = round_four(values, 127.0F);
     const auto low_bytes = [&](int i) {
       return __byte_perm(float_bits(four.numbers[i]), float_bits(four.numbers[i + 1]), 0x0040);
@@ -52,6 +53,7 @@ struct HalfFactor {
 template <class Words>
 struct Int8Blocks {
   static constexpr int kWords = 64 + 8 * 2 + 16 * 2;  // of a chunk
+  static constexpr bool kWhole = true;                // columns are a multiple of 4
 
   Words words;
   int columns;
@@ -78,33 +80,28 @@ struct Int8Blocks {
     return {both.x, static_cast<int32_t>(float_bits(both.y))};
   }
 
-  // The elements value(i) of the vector to their places, by thread `thread` of so many. All threads
-  // of a warp must call it, with adjacent numbers.
-  template <class Value>
-  __device__ void fill(int thread, int n_threads, const Value& value) const {
-    const int count = padded_blocks(columns) * 8;
-    ASSAY_NO_UNROLL
-    for (int four = thread; four < count; four += n_threads) {
-      float values[4] = {};
-      ASSAY_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        if (4 * four < columns) values[i] = value(4 * four + i);
-      }
-      const Int8Four own(values);
-      const int chunk = four / 64 * kWords;
-      const uint32_t half = static_cast<uint32_t>(four) / 4 % 16;
-      words[chunk + 4 * place_of_half(half) + four % 4] = own.codes;
-      if (four % 4 != 0) continue;
-      words[chunk + half_at(half)] = float_bits(own.scale);
-      words[chunk + half_at(half) + 1] = static_cast<uint32_t>(own.total_of_half);
-      if (half % 2 != 0) continue;
-      const float sum = own.scale * static_cast<float>(own.total_of_block);
-      words[chunk + block_at(half / 2)] = float_bits(own.scale);
-      words[chunk + block_at(half / 2) + 1] = float_bits(sum);
-    }
+  // The elements values(i), values(i + 1), ... of the vector, four at a time, to their places, by
+  // thread `thread` of so many. All threads of a warp must call it, with adjacent numbers.
+  template <class Values>
+  __device__ void fill(int thread, int n_threads, const Values& values) const {
+    round_fours<Int8Four>(padded_blocks(columns) * 8, thread, n_threads, values,
+                          [&](int four, const Int8Four& own) { put(four, own); });
   }
 
  private:
+  __device__ void put(int four, const Int8Four& own) const {
+    const int chunk = four / 64 * kWords;
+    const uint32_t half = static_cast<uint32_t>(four) / 4 % 16;
+    words[chunk + 4 * place_of_half(half) + four % 4] = own.codes;
+    if (four % 4 != 0) return;
+    words[chunk + half_at(half)] = float_bits(own.scale);
+    words[chunk + half_at(half) + 1] = static_cast<uint32_t>(own.total_of_half);
+    if (half % 2 != 0) return;
+    const float sum = own.scale * static_cast<float>(own.total_of_block);
+    words[chunk + block_at(half / 2)] = float_bits(own.scale);
+    words[chunk + block_at(half / 2) + 1] = float_bits(sum);
+  }
+
   __device__ static uint32_t block_at(uint32_t block) { return 64 + 2 * block; }
   __device__ static uint32_t half_at(uint32_t half) { return 80 + 2 * half; }
 };
@@ -246,32 +243,24 @@ __device__ float multiply_row_int8(const Rows& rows, int64_t row, Stage& stage,
   return own.sum();
 }
 
-// Q4_K and Q5_K: a thread reads what it needs where it is, kAhead blocks before it is multiplied.
+// Q4_K and Q5_K: a thread reads what it needs where it is, a round of kAhead blocks while it
+// multiplies the one before.
 template <class Type, class Words>
 __device__ float multiply_aligned_row(const Rows& rows, int64_t row, const Int8Blocks<Words>& x) {
-  constexpr int kAhead = KHalves<Type>::kHasHighBits ? 3 : 4;
+  constexpr int kAhead = KHalves<Type>::kHasHighBits ? 2 : 3;
   OwnBlock<Type> own;
   const typename KHalves<Type>::Place place(own.element(), own.factor_element() / Type::kGroup);
-  Global<const uint8_t> next = rows.data.from(row * rows.stride);
-  const int n_blocks = rows.columns / Type::kElements;
-  KHalves<Type> ahead[kAhead];
-  ASSAY_UNROLL
-  for (int i = 0; i < kAhead; ++i) {
-    if (i < n_blocks) ahead[i].load(next, int64_t{i} * Type::kBytes, place);
-  }
-  ASSAY_NO_UNROLL
-  for (int first = 0; first < n_blocks; first += kAhead) {
-    next = next.from(kAhead * Type::kBytes);
-    ASSAY_UNROLL
-    for (int i = 0; i < kAhead; ++i) {
-      if (first + i >= n_blocks) break;
-      uint32_t codes[2][4];
-      Factor factor;
-      ahead[i].unpack(place, codes, factor);
-      own.multiply(codes, factor, x, first + i);
-      if (first + i + kAhead < n_blocks) ahead[i].load(next, int64_t{i} * Type::kBytes, place);
-    }
-  }
+  const auto load = [&](KHalves<Type>& halves, const Global<const uint8_t>& from, int i) {
+    halves.load(from, int64_t{i} * Type::kBytes, place);
+  };
+  const auto multiply = [&](const KHalves<Type>& halves, int block) {
+    uint32_t codes[2][4];
+    Factor factor;
+    halves.unpack(place, codes, factor);
+    own.multiply(codes, factor, x, block);
+  };
+  multiply_rounds<kAhead, Type::kBytes, KHalves<Type>>(
+      rows.data.from(row * rows.stride), rows.columns / Type::kElements, load, multiply);
   return own.sum();
 }
 

@@ -77,30 +77,30 @@ constexpr int kMaxGroups = 16;
 
 template <class Accumulate>
 __device__ double sum_in_block(int64_t n, Accumulate accumulate) {
-  constexpr int64_t kRun = 512;
+  constexpr int kRun = 512;
   ASSAY_SHARED(double, runs, kMaxGroups);
-  ASSAY_SHARED(double, total, 1);
-  const int64_t n_groups = blockDim.x / kLanes;
-  const int64_t group = threadIdx.x / kLanes;
-  double sum_of_runs = 0.0;  // in thread 0
-  for (int64_t round = 0; round < n; round += n_groups * kRun) {
-    const int64_t first = round + group * kRun;
-    const int64_t last = n - first < kRun ? n : first + kRun;
+  const auto count = static_cast<int>(n);
+  const int n_groups = static_cast<int>(blockDim.x) / kLanes;
+  const int group = static_cast<int>(threadIdx.x) / kLanes;
+  double sum = 0.0;
+  for (int round = 0; round < count; round += n_groups * kRun) {
+    const int first = round + group * kRun + lane_of_group();
     double lane = 0.0;
-    for (int64_t i = first + lane_of_group(); i < last; i += kLanes) lane = accumulate(lane, i);
+    if (round + (group + 1) * kRun <= count) {
+      // Written out, so that what a lane adds up is read ahead of the one chain of its sums.
+      ASSAY_UNROLL
+      for (int i = 0; i < kRun; i += kLanes) lane = accumulate(lane, first + i);
+    } else {
+      ASSAY_NO_UNROLL
+      for (int i = first; i < count; i += kLanes) lane = accumulate(lane, i);
+    }
     lane = sum_lanes(lane);
     if (lane_of_group() == 0) runs[group] = lane;
     __syncthreads();
-    if (threadIdx.x == 0) {
-      for (int64_t run = 0; run < n_groups && round + run * kRun < n; ++run) {
-        sum_of_runs = sum_of_runs + runs[run];
-      }
-    }
-    __syncthreads();
+    for (int run = 0; run < n_groups && round + run * kRun < count; ++run) sum = sum + runs[run];
+    __syncthreads();  // before the next write to them
   }
-  if (threadIdx.x == 0) total[0] = sum_of_runs;
-  __syncthreads();
-  return total[0];  // the barriers of the rounds stand before the next call's write
+  return sum;
 }
 
 }  // namespace assay::ASSAY_DEVICE

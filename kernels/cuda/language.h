@@ -24,6 +24,11 @@
 // - opaque(n): n, of which the compiler does not know that it never changes. What follows from it
 // is
 //   then computed where it is needed, and not kept in registers over a loop around that.
+// - touch(parameter): a kernel's ASSAY_CONSTANT parameter comes to the cache of constants, so that
+//   nothing waits for it after wait_for_launches().
+// - reciprocal_near(x): 1 / x within a unit in the last place, of an x that is neither subnormal
+// nor
+//   so large that 1 / x would be.
 // - multiply_16x16x8(a, b, sums): the tensor cores' product of whole numbers, by all lanes of a
 // warp
 //   (PTX mma.m16n8k16). Lane 4g + t brings in a[i] the bytes 4t to 4t + 3 of row g + 8i of sixteen,
@@ -147,6 +152,22 @@ __device__ inline float half_to_float(uint16_t half) {
 __device__ inline uint32_t opaque(uint32_t n) {
   asm volatile("" : "+r"(n));
   return n;
+}
+
+template <class T>
+__device__ void touch(const T& parameter) {
+  constexpr int kLine = 64 / 4;  // words
+  const auto* words = reinterpret_cast<const uint32_t*>(&parameter);
+  ASSAY_UNROLL
+  for (int i = 0; i < static_cast<int>(sizeof(T) / 4); i += kLine) {
+    asm volatile("" ::"r"(words[i]));
+  }
+}
+
+__device__ inline float reciprocal_near(float x) {
+  float reciprocal;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(reciprocal) : "f"(x));
+  return reciprocal;
 }
 
 __device__ inline void multiply_16x16x8(const uint32_t (&a)[2], uint32_t b, int32_t (&sums)[4]) {

@@ -44,7 +44,8 @@ __global__ void int16_matmul_kernel(Rows rows, Int16Blocks<Global<const uint32_t
 template <class Form>
 __global__ void quantize_kernel(Global<const float> x, Form rounded) {
   rounded.fill(static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x),
-               static_cast<int>(gridDim.x * blockDim.x), [&](int i) { return x[i]; });
+               static_cast<int>(gridDim.x * blockDim.x),
+               [&](int i) { return four_of<Form::kWhole>(x, i, rounded.columns); });
 }
 
 __global__ void get_rows_kernel(Rows table, Global<const int32_t> ids, Global<float> out) {
@@ -66,14 +67,14 @@ size_t vectors_bytes(int64_t columns, int64_t n_tokens, Rounding rounding) {
 Vectors vectors_of(Device& device, const float* x, int64_t columns, int64_t n_tokens,
                    Rounding rounding, void* scratch) {
   const Global<uint32_t> words = static_cast<uint32_t*>(scratch);
-  const LaunchShape a_thread_each_four = one_thread_each(activation_blocks(columns) * 8);
+  const LaunchShape a_thread_each_16 = one_thread_each(activation_blocks(columns) * 2);
   if (n_tokens > 1) {
     arrange_tiles(device, x, columns, n_tokens, rounding, scratch);
   } else if (rounding == Rounding::kInt8) {
-    ASSAY_LAUNCH(device, a_thread_each_four, (quantize_kernel<Int8Vector>), x,
+    ASSAY_LAUNCH(device, a_thread_each_16, (quantize_kernel<Int8Vector>), x,
                  Int8Vector::of(words, columns));
   } else if (rounding == Rounding::kInt16) {
-    ASSAY_LAUNCH(device, a_thread_each_four, (quantize_kernel<Int16Vector>), x,
+    ASSAY_LAUNCH(device, a_thread_each_16, (quantize_kernel<Int16Vector>), x,
                  Int16Vector::of(words, columns));
   } else {
     return {x, n_tokens, rounding};

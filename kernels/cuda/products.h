@@ -33,6 +33,29 @@ __device__ Wide load_from(const Vector& x, int64_t first) {
   return load_as<Wide>(reinterpret_cast<const uint8_t*>(at));
 }
 
+// Elements i to i + 3, for an i that is a multiple of 4, of a vector of n at a multiple of 16
+// bytes; 0 behind its end. kWhole: n is a multiple of 4, too.
+template <bool kWhole, class Vector>
+__device__ float4 four_of(const Vector& x, int64_t i, int64_t n) {
+  float4 four = {0.0F, 0.0F, 0.0F, 0.0F};
+  if constexpr (kWhole) {
+    if (i < n) four = load_from<float4>(x, i);
+  } else {
+    if (i < n) four.x = x[i];
+    if (i + 1 < n) four.y = x[i + 1];
+    if (i + 2 < n) four.z = x[i + 2];
+    if (i + 3 < n) four.w = x[i + 3];
+  }
+  return four;
+}
+
+// run(true_type) where vectors of n are read four elements at a time, else run(false_type).
+template <class Run>
+__device__ void for_width(int64_t n, const Run& run) {
+  if (n % 4 == 0) return run(std::true_type{});
+  run(std::false_type{});
+}
+
 // Two of the sixteen lanes of a dot product.
 template <class Number>
 struct TwoLanes {
@@ -97,47 +120,79 @@ __device__ TwoLanes<float> multiply_row(const Rows& rows, int64_t row, Stage& st
   return sums;
 }
 
-// The same of a row of plain numbers, which are read where they are: what a thread needs of it is
-// in its own registers kAhead steps before it is multiplied.
+// Multiplies a row of n_parts parts, kAhead at a time, a round: load(part, from, i) reads the part
+// i behind those at `from`, kPartBytes each, and multiply(part, i) adds part i to the sums. A round
+// is read while the one before it is multiplied, to registers of its own: a value that is read
+// under a condition, or moved to where a loop's next turn expects it, is waited for at once.
+template <int kAhead, int kPartBytes, class Part, class Load, class Multiply>
+__device__ void multiply_rounds(Global<const uint8_t> next, int n_parts, const Load& load,
+                                const Multiply& multiply) {
+  const auto load_round = [&](Part(&round)[kAhead]) {
+    ASSAY_UNROLL
+    for (int i = 0; i < kAhead; ++i) load(round[i], next, i);
+    next = next.from(kAhead * kPartBytes);
+  };
+  const auto multiply_round = [&](const Part(&round)[kAhead], int first) {
+    ASSAY_UNROLL
+    for (int i = 0; i < kAhead; ++i) multiply(round[i], first + i);
+  };
+  int first = n_parts % kAhead;  // before it, what is more than a multiple of kAhead
+  int left = n_parts / kAhead;   // rounds
+  const Global<const uint8_t> before = next;
+  next = next.from(first * kPartBytes);
+  Part even[kAhead];
+  if (left > 0) load_round(even);
+  ASSAY_NO_UNROLL
+  for (int i = 0; i < first; ++i) {
+    Part part;
+    load(part, before, i);
+    multiply(part, i);
+  }
+  if (left == 0) return;
+  ASSAY_NO_UNROLL
+  for (; left > 2; left -= 2) {
+    Part odd[kAhead];
+    load_round(odd);
+    multiply_round(even, first);
+    load_round(even);
+    multiply_round(odd, first + kAhead);
+    first += 2 * kAhead;
+  }
+  if (left == 1) return multiply_round(even, first);
+  Part odd[kAhead];
+  load_round(odd);
+  multiply_round(even, first);
+  multiply_round(odd, first + kAhead);
+}
+
+// The same as multiply_row() of a row of plain numbers, which are read where they are.
 template <class Type, class Number, class Vector>
 __device__ TwoLanes<Number> multiply_plain_row(const Rows& rows, int64_t row, const Vector& x) {
-  // Eight where sixteen would take more registers than there are.
   constexpr int kAhead = std::is_same_v<Number, double> && Type::kBytes == 4 ? 8 : 16;
-  constexpr int kRound = kAhead * kLanes;
-  const Global<const uint8_t> own =
-      rows.data.from(row * rows.stride + 2 * thread_of_row() * Type::kBytes);
+  constexpr int kStepBytes = kLanes * Type::kBytes;
+  using Two = typename Type::Two;
+  const int own = 2 * thread_of_row();
+  const Global<const uint8_t> data = rows.data.from(row * rows.stride + own * Type::kBytes);
   TwoLanes<Number> sums;
-  // Rows of an odd number of elements begin at any of them.
-  const int whole = rows.columns % 2 == 0 ? rows.columns / kRound * kRound : 0;
-  typename Type::Two ahead[kAhead];
-  Global<const uint8_t> next = own;
-  const auto load = [&](int i) {
-    ahead[i] = load_weights<typename Type::Two, 1>(next, int64_t{i} * kLanes * Type::kBytes);
+  const auto load = [](Two& step, const Global<const uint8_t>& from, int i) {
+    step = load_weights<Two, 1>(from, int64_t{i} * kStepBytes);
   };
-  ASSAY_UNROLL
-  for (int i = 0; i < kAhead; ++i) {
-    if (whole > 0) load(i);
-  }
-  ASSAY_NO_UNROLL
-  for (int first = 0; first < whole; first += kRound) {
-    next = next.from(kRound * Type::kBytes);
-    const int at = first + 2 * thread_of_row();
-    ASSAY_UNROLL
-    for (int i = 0; i < kAhead; ++i) {
-      const float2 weights = Type::floats(ahead[i]);
-      if (first + kRound < whole) load(i);
-      const auto two = load_from<float2>(x, at + i * kLanes);
-      sums.first = add_product(weights.x, two.x, sums.first);
-      sums.second = add_product(weights.y, two.y, sums.second);
-    }
-  }
+  const auto multiply = [&](const Two& step, int i) {
+    const float2 weights = Type::floats(step);
+    const auto two = load_from<float2>(x, own + i * kLanes);
+    sums.first = add_product(weights.x, two.x, sums.first);
+    sums.second = add_product(weights.y, two.y, sums.second);
+  };
+  // Rows of an odd number of elements begin at any of them.
+  const int n_steps = rows.columns % 2 == 0 ? rows.columns / kLanes : 0;
+  multiply_rounds<kAhead, kStepBytes, Two>(data, n_steps, load, multiply);
   ASSAY_UNROLL_BY_4
-  for (int i = whole + 2 * thread_of_row(); i < rows.columns; i += kLanes) {
-    const int at = (i - 2 * thread_of_row()) * Type::kBytes;
-    sums.first = add_product(Type::value(own.range(at, Type::kBytes)), x[i], sums.first);
-    if (i + 1 == rows.columns) break;
-    sums.second =
-        add_product(Type::value(own.range(at + Type::kBytes, Type::kBytes)), x[i + 1], sums.second);
+  for (int at = own + n_steps * kLanes; at < rows.columns; at += kLanes) {
+    const int from = (at - own) * Type::kBytes;
+    sums.first = add_product(Type::value(data.range(from, Type::kBytes)), x[at], sums.first);
+    if (at + 1 == rows.columns) break;
+    sums.second = add_product(Type::value(data.range(from + Type::kBytes, Type::kBytes)), x[at + 1],
+                              sums.second);
   }
   return sums;
 }

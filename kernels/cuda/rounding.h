@@ -24,12 +24,39 @@ struct RoundedFour {
   float scale;       // of the block: an element is about scale * number
 };
 
+// The two divisions of this, without the branch that a division has for numbers that are not here:
+// by estimates and residuals, which give what IEEE asks for.
+
+// most / divisor, of a reciprocal that is off by at most a unit in the last place.
+__device__ inline float divide_by(float divisor, float reciprocal, float most) {
+  reciprocal = fmaf(fmaf(-divisor, reciprocal, 1.0F), reciprocal, reciprocal);
+  float quotient = most * reciprocal;
+  quotient = fmaf(fmaf(-divisor, quotient, most), reciprocal, quotient);
+  return fmaf(fmaf(-divisor, quotient, most), reciprocal, quotient);
+}
+
+// most / magnitude, for a magnitude from 1e-30 on.
+__device__ inline float inverse_scale(float magnitude, float most) {
+  // Not so large that its reciprocal is subnormal; powers of two are exact.
+  const float power = magnitude > 1e19F ? 0x1p-64F : 1.0F;
+  const float divisor = magnitude * power;
+  return divide_by(divisor, reciprocal_near(divisor), most) * power;
+}
+
+// magnitude / most, likewise.
+__device__ inline float scale_of(float magnitude, float most) {
+  const float reciprocal = 1.0F / most;  // a constant
+  const float quotient = magnitude * reciprocal;
+  return fmaf(fmaf(-most, quotient, magnitude), reciprocal, quotient);
+}
+
 // A block whose largest value is below 1e-30 becomes zero. One with a NaN or an infinity has NaN
 // for its scale, and any numbers. All threads of the warp must call it.
-__device__ inline RoundedFour round_four(const float (&values)[4], float most) {
+__device__ inline RoundedFour round_four(const float4& four_values, float most) {
   constexpr float kLeast = 1e-30F;
   constexpr uint32_t kInfinity = 0x7F800000U;
   constexpr uint32_t kNaN = 0x7FC00000U;
+  const float values[4] = {four_values.x, four_values.y, four_values.z, four_values.w};
   uint32_t largest = 0;  // bits without sign are in the order of the numbers, then of NaN
   ASSAY_UNROLL
   for (int i = 0; i < 4; ++i) {
@@ -43,12 +70,38 @@ __device__ inline RoundedFour round_four(const float (&values)[4], float most) {
   }
   const float magnitude = float_from_bits(largest);
   const bool counts = largest < kInfinity && magnitude >= kLeast;
-  const float inverse = counts ? most / magnitude : 0.0F;
+  // No branch: what is rounded beside this need not wait for it.
+  const float inverse = inverse_scale(counts ? magnitude : 1.0F, counts ? most : 0.0F);
   RoundedFour four;
   ASSAY_UNROLL
   for (int i = 0; i < 4; ++i) four.numbers[i] = values[i] * inverse + kZero;
-  four.scale = counts ? magnitude / most : float_from_bits(largest < kInfinity ? 0 : kNaN);
+  four.scale = counts ? scale_of(magnitude, most) : float_from_bits(largest < kInfinity ? 0 : kNaN);
   return four;
+}
+
+// put(four, Four(values(4 * four))) of `count` times four elements, a multiple of 64, by thread
+// `thread` of n_threads. A few are read, then rounded, then put at once, so that one does not wait
+// for the other; values(i) is 0 behind the end. All threads of a warp must call it, with adjacent
+// numbers.
+template <class Four, class Values, class Put>
+__device__ void round_fours(int count, int thread, int n_threads, const Values& values,
+                            const Put& put) {
+  constexpr int kAtOnce = 4;
+  ASSAY_NO_UNROLL
+  for (int first = thread; first < count; first += kAtOnce * n_threads) {
+    float4 read[kAtOnce];
+    ASSAY_UNROLL
+    for (int i = 0; i < kAtOnce; ++i) {
+      read[i] = values(4 * (first + i * n_threads));
+    }
+    Four rounded[kAtOnce];
+    ASSAY_UNROLL
+    for (int i = 0; i < kAtOnce; ++i) rounded[i] = Four(read[i]);
+    ASSAY_UNROLL
+    for (int i = 0; i < kAtOnce; ++i) {
+      if (first + i * n_threads < count) put(first + i * n_threads, rounded[i]);
+    }
+  }
 }
 
 }  // namespace assay::ASSAY_DEVICE

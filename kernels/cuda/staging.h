@@ -56,15 +56,16 @@ struct Stage {
   ASSAY_SHARED(Factor, name##_factors, (factor_groups)*kGroupFactors + 1); \
   Stage name = {Shared<uint4>(name##_words), Shared<Factor>(name##_factors)}
 
-// Lets the bytes [first, end) of a row come from memory to the second-level cache, while something
-// else is done. A group of kGroupThreads calls it.
+// Lets a row, and its bias, come from memory to the second-level cache, while something else is
+// done. A group of kGroupThreads calls it.
 template <int kGroupThreads>
-__device__ void prefetch_row(const Rows& rows, int64_t row, int first = 0) {
+__device__ void prefetch_row(const Rows& rows, int64_t row) {
   constexpr int kLine = 128;
   const int own = static_cast<int>(threadIdx.x) % kGroupThreads;
-  for (int at = first + own * kLine; at < rows.stride; at += kGroupThreads * kLine) {
+  for (int at = own * kLine; at < rows.stride; at += kGroupThreads * kLine) {
     prefetch(rows.data, row * rows.stride + at);
   }
+  if (own == 0 && rows.bias) prefetch(rows.bias, row);
 }
 
 // A row on its way through the stage of a group of kGroupThreads. All threads of a warp must go

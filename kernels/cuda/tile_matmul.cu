@@ -46,7 +46,7 @@ __global__ void quantize_int8_tiles_kernel(Global<const float> x, int64_t n_toke
   const FourOfTile at(i, columns);
   float4 values = {};
   if (at.token < n_tokens) values = load_from<float4>(x, at.token * columns + at.column);
-  const Int8Four own({values.x, values.y, values.z, values.w});
+  const Int8Four own(values);
   const int64_t half = 2 * at.block + at.four / 4;
   codes[(half * kTileWarp + at.in_tile % 8 * 4 + at.four % 4) * 4 + at.in_tile / 8] = own.codes;
   const int place = place_of_token(at.in_tile);
@@ -64,11 +64,9 @@ __global__ void quantize_int16_tiles_kernel(Global<const float> x, int64_t n_tok
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= count) return;
   const FourOfTile at(i, columns);
-  float values[4] = {};
-  ASSAY_UNROLL
-  for (int e = 0; e < 4; ++e) {
-    if (at.token >= n_tokens || at.column + e >= columns) break;
-    values[e] = x[at.token * columns + at.column + e];
+  float4 values = {};
+  if (at.token < n_tokens) {
+    values = four_of<false>(x.from(at.token * columns), at.column, columns);
   }
   const Int16Four own(values);
   const int64_t part =

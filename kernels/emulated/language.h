@@ -438,6 +438,13 @@ inline float half_to_float(uint16_t half) {
   return float_from_f16(half);
 }
 
+template <class T>
+void touch(const T& /*parameter*/) {}
+
+inline float reciprocal_near(float x) {
+  return 1.0F / x;
+}
+
 inline uint32_t opaque(uint32_t n) {
   return n;
 }

@@ -76,14 +76,16 @@ step() { # WHAT COMMAND...
   echo "  $what: $result, $((SECONDS - begin)) s${said:+: $said}" | tee -a "$results/$part.summary"
   cat "$results"/*.summary >"$results/summary.txt"
 }
-# In several processes, at most 8, whose memory on the device a small one has, too: what the results are compared with
-# is computed on the CPU, a thread a test. Where a test waits for the device after each op, in one: others would take
-# turns with it on the device, a turn for each op.
+# Tests in several processes, at most 8, whose memory on the device a small one has, too: what the results are compared
+# with is computed on the CPU, a thread a test. Where a test waits for the device after each op, in one: others would
+# take turns with it on the device, a turn for each op.
+shards() { # WHAT PROCESSES COMMAND...
+  local what=$1 n=$(($2 < 8 ? $2 : 8))
+  shift 2
+  step "$what" xargs -P "$n" -a <(seq 0 $((n - 1))) -I{} env GTEST_TOTAL_SHARDS=$n GTEST_SHARD_INDEX={} "$@"
+}
 gtest() { # WHAT PROGRAM FILTER [PROCESSES]
-  local n=${4:-$(nproc)}
-  n=$((n < 8 ? n : 8))
-  step "$1" xargs -P "$n" -a <(seq 0 $((n - 1))) -I{} env GTEST_TOTAL_SHARDS=$n GTEST_SHARD_INDEX={} \
-    "$here/bin/$2" --gtest_filter="$3"
+  shards "$1" "${4:-$(nproc)}" "$here/bin/$2" --gtest_filter="$3"
 }
 bench() { # WHAT FILTER
   step "$1" "$here/bin/assay_bench" --benchmark_filter="$2" --benchmark_min_time=0.2 \
@@ -117,7 +119,7 @@ case $1 in
   sanitize)
     command -v compute-sanitizer >/dev/null || { echo "run.sh: no compute-sanitizer here" >&2; exit 2; }
     for suite in OpTest FusedTest RecordingTest; do
-      step "$suite" compute-sanitizer --tool "$2" --error-exitcode 1 "$here/bin/emulated_test" \
+      shards "$suite" "$(nproc)" compute-sanitizer --tool "$2" --error-exitcode 1 "$here/bin/emulated_test" \
         --gtest_filter="Gpu/$suite.*"
     done ;;
 esac

@@ -211,9 +211,8 @@ class RoundedInput {
     const auto width = static_cast<int>(source.width);
     x_.fill(own, kThreads, [&](int i) {
       const float4 four = norm.four<kWhole>(source, i, floats.template four<kWhole>(i, width));
-      const bool is_there =
-          i < width;  // four_of() weights of 0 do not make 0 of an infinite factor
-      return is_there ? four : float4{0.0F, 0.0F, 0.0F, 0.0F};
+      // An infinite factor times 0 is none.
+      return i < width ? four : float4{0.0F, 0.0F, 0.0F, 0.0F};
     });
     see_normed(source, [&](int i) { return norm.element(source, i, floats[i]); });
   }

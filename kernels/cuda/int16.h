@@ -133,9 +133,11 @@ __device__ inline int aligned_blocks(int columns) {
   return columns % 8 == 0 ? columns / kActivationBlock : 0;
 }
 
-// Eight elements of such a row, or of one that ends before; 0 behind its end.
+// Eight elements of a row: at once where rows begin at multiples of 16 bytes, else one after the
+// other; 0 behind its end.
 __device__ inline uint4 load_eight(const Global<const uint8_t>& row, int first, int columns) {
   uint32_t words[4] = {};
+  if (columns % 8 == 0 && first < columns) return load_weights<uint4, 1>(row, int64_t{first} * 2);
   ASSAY_UNROLL
   for (int i = 0; i < 8; ++i) {
     if (first + i >= columns) break;
@@ -170,57 +172,40 @@ __device__ float add_block(const uint4 (&stored)[kParts], const Int16Blocks<Word
   return fmaf(static_cast<float>(join(high, low)), weight.unit * x.scale(block), lane);
 }
 
-// The thread's lane of a row. It reads what it needs where it is, a block before it is multiplied.
-// Within the loop nothing is read under a condition: such a value would be waited for in its own
-// turn.
+// The thread's lane of a row. It reads what it needs where it is, a block while it multiplies the
+// one before.
 template <class Type, class Words>
 __device__ float multiply_row_int16(const Rows& rows, int64_t row, const Int16Blocks<Words>& x) {
-  const int aligned = aligned_blocks(rows.columns);
-  const int n_steps = aligned / kBlockLanes;  // in which all threads of the row have a block
+  constexpr int kBlockBytes = kActivationBlock * Type::kBytes;
+  struct Stored {
+    uint4 parts[kParts];
+  };
+  const int own = thread_of_row();
   const Global<const uint8_t> data = rows.data.from(row * rows.stride);
-  int block = thread_of_row();
-  uint4 first[kParts];
-  uint4 second[kParts];
-  const auto load = [&](uint4(&parts)[kParts], int from) {
+  float lane = 0.0F;
+  const auto load = [](Stored& stored, const Global<const uint8_t>& from, int step) {
     ASSAY_UNROLL
     for (int part = 0; part < kParts; ++part) {
-      parts[part] = load_weights<uint4, 1>(data, int64_t{from} * 64 + part * 16);
+      stored.parts[part] = load_weights<uint4, 1>(
+          from, int64_t{step} * kBlockLanes * kBlockBytes + part * sizeof(uint4));
     }
   };
-  float lane = 0.0F;
-  int left = n_steps;
-  if (left % 2 != 0) {
-    load(first, block);
-    lane = add_block<Type>(first, x, block, lane);
-    block += kBlockLanes;
-    --left;
-  }
-  if (left > 0) {
-    load(first, block);
-    load(second, block + kBlockLanes);
-    ASSAY_NO_UNROLL
-    for (; left > 2; left -= 2) {
-      lane = add_block<Type>(first, x, block, lane);
-      load(first, block + 2 * kBlockLanes);
-      lane = add_block<Type>(second, x, block + kBlockLanes, lane);
-      load(second, block + 3 * kBlockLanes);
-      block += 2 * kBlockLanes;
-    }
-    lane = add_block<Type>(first, x, block, lane);
-    lane = add_block<Type>(second, x, block + kBlockLanes, lane);
-    block += 2 * kBlockLanes;
-  }
+  const auto multiply = [&](const Stored& stored, int step) {
+    lane = add_block<Type>(stored.parts, x, own + step * kBlockLanes, lane);
+  };
+  // In these all threads of the row have a block.
+  const int n_steps = aligned_blocks(rows.columns) / kBlockLanes;
+  multiply_rounds<1, kBlockLanes * kBlockBytes, Stored>(data.from(own * kBlockBytes), n_steps, load,
+                                                        multiply);
   ASSAY_NO_UNROLL
-  for (; block * kActivationBlock < rows.columns; block += kBlockLanes) {
-    if (block < aligned) {
-      load(first, block);
-    } else {
-      ASSAY_UNROLL
-      for (int part = 0; part < kParts; ++part) {
-        first[part] = load_eight(data, block * kActivationBlock + part * 8, rows.columns);
-      }
+  for (int block = own + n_steps * kBlockLanes; block * kActivationBlock < rows.columns;
+       block += kBlockLanes) {
+    uint4 stored[kParts];
+    ASSAY_UNROLL
+    for (int part = 0; part < kParts; ++part) {
+      stored[part] = load_eight(data, block * kActivationBlock + part * 8, rows.columns);
     }
-    lane = add_block<Type>(first, x, block, lane);
+    lane = add_block<Type>(stored, x, block, lane);
   }
   return lane;
 }

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Which benchmarks of HEAD are slower than those of BASE? The measuring part of scripts/perf.sh.
 
-bench/gate.py BASE_BENCH HEAD_BENCH --assay PROGRAM --out FOLDER [--filter RE] [--rounds N]
+bench/gate.py BASE_BENCH HEAD_BENCH --assay PROGRAM --out FOLDER [--filter RE] [--rounds N] [--allow-missing GLOB]
 
 Each benchmark runs alternately (base head, head base, ...), each time in a new process, so that the two times of a pair
 lie within a second and a disturbance affects both. Of many short repetitions the best one counts, since an interruption
 only makes a repetition slower. Kernels run on one thread, which is disturbed less than several that wait for each
 other; whole models use all threads. A benchmark that seems slower but is unsure gets the same number of pairs again, up
 to five times. A SLOW one is measured again, and the new times replace the old: only what is SLOW both times counts.
-Leaves base.json and head.json for `assay perf`, and exits with its exit code; neither file if something could not be
-measured.
+Leaves base.json and head.json for `assay perf`, and exits with its exit code, 2 where the head lacks a benchmark that
+--allow-missing does not name; neither file if something could not be measured.
 """
 
 import argparse
@@ -128,9 +128,11 @@ def drop_results(folder):
         Path(folder, side + ".json").unlink(missing_ok=True)
 
 
-def verdict(assay, paths):
+def verdict(assay, paths, allowed=()):
     """The result of `assay perf` for the two files; also if its exit code is 2 because the pairs are too few."""
-    answer = subprocess.run([assay, "perf", *paths, "--format", "json"], capture_output=True, text=True, check=False)
+    flags = [flag for glob in allowed for flag in ("--allow-missing", glob)]
+    answer = subprocess.run([assay, "perf", *paths, *flags, "--format", "json"], capture_output=True, text=True,
+                            check=False)
     if answer.returncode not in (0, 1) and not answer.stdout:
         raise GateError(answer.stderr.strip())
     return json.loads(answer.stdout)
@@ -173,10 +175,14 @@ def main():
     parser.add_argument("--out", required=True, help="folder for base.json and head.json")
     parser.add_argument("--filter", default=".", help="regular expression of the benchmarks")
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--allow-missing", action="append", default=[], metavar="GLOB",
+                        help="benchmarks of the base that the head may lack")
     flags = parser.parse_args()
     drop_results(flags.out)
     try:
-        first, final = judge(flags.base, flags.head, flags.assay, flags.out, flags.filter, flags.rounds)
+        first, _ = judge(flags.base, flags.head, flags.assay, flags.out, flags.filter, flags.rounds)
+        final = verdict(flags.assay, [Path(flags.out, side + ".json") for side in ("base", "head")],
+                        flags.allow_missing)
     except GateError as error:
         drop_results(flags.out)
         print(f"gate.py: {error}", file=sys.stderr)
@@ -187,6 +193,10 @@ def main():
     if final["verdict"] != "SLOW" and final["too_few_pairs"]:
         print(f"gate.py: something seems slower and has fewer than the {final['pairs_needed']} pairs that could confirm "
               "it: raise --rounds (ROUNDS of scripts/perf.sh)", file=sys.stderr)
+        return 2
+    if final["verdict"] != "SLOW" and not final["pass"]:
+        print(f"gate.py: the head lacks a time that the base has: {(final['missing'] + final['skipped'])[0]}",
+              file=sys.stderr)
         return 2
     return 0 if final["pass"] else 1
 

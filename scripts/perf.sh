@@ -4,17 +4,21 @@
 # Builds REV (HEAD, if none is named) and the working tree in folders of their own, measures their
 # benchmarks in pairs (bench/gate.py), holds both to the goldens (bench/accuracy.py), and says what
 # changed. Exit code: 0; 1 for a confirmed SLOW or a model that is refused; 2 if something could not
-# be built or run, or, with all results, seems slower and ROUNDS are too few to confirm it. Results,
-# with report.html: build/perf/.
+# be built or run, or, with all results, seems slower and ROUNDS are too few to confirm it, or a
+# benchmark of REV is gone. Results, with report.html: build/perf/.
 #
 #   ROUNDS=20   pairs of times of each benchmark
 #   FILTER=…    regular expression of the benchmarks (default: one or two of each kernel, logs, models)
+#   ALLOW_MISSING=…  globs of benchmarks that may be gone, with spaces between them
 #   GOLDENS=…   models that are compared with their goldens, as bench/accuracy.py takes them (default: all)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 rev=${1:-HEAD}
 rounds=${ROUNDS:-20}
+read -ra globs <<<"${ALLOW_MISSING:-}"
+allowed=()
+for glob in "${globs[@]}"; do allowed+=(--allow-missing "$glob"); done
 filter=${FILTER:-'^(attention/f32/1/512|dequantize/Q4_K|rms_norm/1/|silu_mul/1/|rope/adjacent/1/|sketch|log_|matrix_vector/(F32|F16|Q8_0|Q4_K|Q6_K)/|matrix_matrix/(F16|Q4_K|Q4_K/fast)/2/|(prefill/.*/512|decode/.*/16)/)'}
 commit=$(git rev-parse --verify --quiet "$rev^{commit}") || {
   echo "perf.sh: '$rev' is not a revision of this repository" >&2
@@ -44,7 +48,7 @@ echo "==> building the working tree"
 build "$PWD" head
 
 echo "==> measuring"
-bench/gate.py "$out/base_bench" "$out/head_bench" --assay "$out/head_assay" --out "$out" --filter "$filter" --rounds "$rounds" ||
+bench/gate.py "$out/base_bench" "$out/head_bench" --assay "$out/head_assay" --out "$out" --filter "$filter" --rounds "$rounds" "${allowed[@]}" ||
   [ -e "$out/head.json" ] || exit 2  # where there are results, the report judges them
 
 echo "==> goldens"
@@ -54,7 +58,7 @@ goldens() {  # SIDE [--base]: both are judged by the same program and the same g
 goldens base --base
 goldens head
 
-report() { "$out/head_assay" perf "$out/base.json" "$out/head.json" --accuracy "$out/base-accuracy" "$out/head-accuracy" "$@"; }
+report() { "$out/head_assay" perf "$out/base.json" "$out/head.json" --accuracy "$out/base-accuracy" "$out/head-accuracy" "${allowed[@]}" "$@"; }
 status=0
 report || status=$?
 [ "$status" -le 2 ] || exit 2

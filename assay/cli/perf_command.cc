@@ -68,6 +68,12 @@ int run(const PerfArguments& arguments) {
                         arguments.head,
                         "mend it, or leave it out of both with --benchmark_filter"));
   }
+  if (const size_t missing = judged.speed.missing.size(); missing > 0) {
+    return refuse(Error(fmt::format("lacks {} that the base measured, such as {}",
+                                    count_of(missing, "benchmark"), judged.speed.missing.front()),
+                        arguments.head,
+                        "measure it, or accept that it is gone with --allow-missing GLOB"));
+  }
   if (judged.speed.too_few_pairs()) {
     return refuse(Error(too_few_pairs_text(judged.speed), arguments.head));
   }
@@ -97,6 +103,10 @@ void add_perf(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   flags.add("--any-machine", arguments->options.any_machine,
             "Compare times also where host_name, processor, num_cpus or mhz_per_cpu differ");
+  flags
+      .add("--allow-missing", arguments->options.allow_missing,
+           "Glob of benchmarks of the base that the head may lack")
+      ->allow_extra_args(false);
   flags
       .add("--accuracy", arguments->accuracy,
            "Two folders of comparisons with the goldens, before and after (see "

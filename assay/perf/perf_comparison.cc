@@ -1,6 +1,7 @@
 #include "assay/perf/perf_comparison.h"
 
 #include <fmt/format.h>
+#include <fnmatch.h>
 
 #include <algorithm>
 #include <cmath>
@@ -83,6 +84,28 @@ void check_machine(const BenchFile& base, const BenchFile& head, const PerfOptio
   }
 }
 
+// A name may itself hold what a glob reads otherwise: "BM_sort<char[4]>".
+bool matches(const std::string& glob, const std::string& name) {
+  return glob == name || fnmatch(glob.c_str(), name.c_str(), 0) == 0;
+}
+
+bool may_be_missing(const std::string& name, const PerfOptions& options) {
+  return std::ranges::any_of(options.allow_missing,
+                             [&](const std::string& glob) { return matches(glob, name); });
+}
+
+// A mistyped glob must not look like one that accepts something.
+void check_allowed(const BenchFile& base, const PerfOptions& options) {
+  for (const std::string& glob : options.allow_missing) {
+    if (std::ranges::any_of(base.times,
+                            [&](const auto& entry) { return matches(glob, entry.first); })) {
+      continue;
+    }
+    throw Error(fmt::format("{} has no benchmark '{}'", base.path, printable(glob, 60)),
+                "--allow-missing", "give a glob of benchmarks that the base has");
+  }
+}
+
 void note_differences(const BenchFile& base, const BenchFile& head, PerfComparison& comparison) {
   for (const char* key : {"assay_kernels", "library_build_type", "processor", "num_cpus",
                           "mhz_per_cpu", "host_name"}) {
@@ -132,6 +155,7 @@ PerfComparison compare_benches(const BenchFile& base, const BenchFile& head,
       common.push_back(name);
     } else if (skipped == head.skipped.end()) {
       comparison.only_base.push_back(name);
+      if (!may_be_missing(name, options)) comparison.missing.push_back(name);
     }
   }
   for (const auto& [name, times] : head.times) {
@@ -142,6 +166,7 @@ PerfComparison compare_benches(const BenchFile& base, const BenchFile& head,
                 "run both with the same --benchmark_filter");
   }
   check_machine(base, head, options);
+  check_allowed(base, options);
   note_differences(base, head, comparison);
   const double alpha = options.alpha / static_cast<double>(common.size());
   comparison.pairs_needed = fewest_pairs(alpha);

@@ -17,6 +17,7 @@ struct PerfOptions {
   double min_effect = 0.02;  // a ratio of times within 1 ± this is the same; above 0, below 1
   bool any_machine = false;  // whether times of unlike machines are compared
   double alpha = 0.01;  // the chance of any false SLOW or FAST among all benchmarks; in (0, 0.5)
+  std::vector<std::string> allow_missing = {};  // globs of benchmarks that the head may lack
 };
 
 // How one benchmark has changed. A ratio is head's time over base's: above 1 is slower.
@@ -40,6 +41,7 @@ struct PerfComparison {
   PerfVerdict verdict = PerfVerdict::kUnsure;  // the worst of the results
   std::vector<PerfResult> results;             // SLOW first, then by name
   std::vector<std::string> only_base;
+  std::vector<std::string> missing;  // of only_base, what options.allow_missing does not name
   std::vector<std::string> skipped;  // by the head, and measured in the base: "NAME (why)"
   std::vector<std::string> only_head;
   std::vector<std::string> notes;  // what else a reader must know, a sentence each
@@ -48,8 +50,8 @@ struct PerfComparison {
   // it: then the change is unknown, not zero.
   bool too_few_pairs(const PerfResult& result) const;
   bool too_few_pairs() const;
-  // Whether each benchmark that both files name has an answer.
-  bool complete() const { return skipped.empty() && !too_few_pairs(); }
+  // Whether each benchmark of the base has an answer.
+  bool complete() const { return skipped.empty() && missing.empty() && !too_few_pairs(); }
 };
 
 // Pairs the repetitions of each benchmark in the order of the files: the i-th of base with the i-th
@@ -60,8 +62,9 @@ struct PerfComparison {
 // the interval of that confidence is above 1, and the ratio is at least 1 + min_effect. FAST: the
 // same below 1 / (1 + min_effect). SAME: the 95 % interval lies within these two. Else UNSURE.
 //
-// Throws Error if the files have no benchmark in common, or were not measured on one machine
-// (unless options.any_machine) with one number of threads.
+// Throws Error if the files have no benchmark in common, were not measured on one machine (unless
+// options.any_machine) with one number of threads, or a glob of options.allow_missing matches no
+// benchmark of the base.
 PerfComparison compare_benches(const BenchFile& base, const BenchFile& head,
                                const PerfOptions& options);
 

@@ -63,7 +63,13 @@ std::vector<std::string> remarks(const PerfComparison& comparison) {
   for (const std::string& name : comparison.skipped) {
     lines.push_back("skipped in the head: " + name);
   }
-  for (const std::string& name : comparison.only_base) lines.push_back("only in the base: " + name);
+  for (const std::string& name : comparison.missing) {
+    lines.push_back("missing in the head: " + name);
+  }
+  for (const std::string& name : comparison.only_base) {
+    if (std::ranges::find(comparison.missing, name) != comparison.missing.end()) continue;
+    lines.push_back(fmt::format("only in the base: {}, accepted by --allow-missing", name));
+  }
   for (const std::string& name : comparison.only_head) lines.push_back("only in the head: " + name);
   return lines;
 }

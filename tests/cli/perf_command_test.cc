@@ -75,6 +75,33 @@ TEST_F(PerfCommand, WhatTheHeadSkipsIsNotComparable) {
   EXPECT_THAT(outcome.out, testing::HasSubstr("skipped in the head: matvec|<b> (no)"));
 }
 
+// Breaks if a benchmark that is gone, or not run any more, is no longer judged and nobody notices.
+TEST_F(PerfCommand, WhatTheHeadLacksIsNotComparableUnlessAccepted) {
+  const std::string base = put("base.json", R"({"benchmarks": [)" + entry("add", 1) + "," +
+                                                entry("sort<char[4]>/8", 1) + "]}");
+  const std::string head = put("head.json", R"({"benchmarks": [)" + entry("add", 1) + "]}");
+  const Outcome outcome = run({"perf", base, head});
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
+  EXPECT_EQ(outcome.err, "assay: " + head +
+                             ": lacks 1 benchmark that the base measured, such as sort<char[4]>/8; "
+                             "measure it, or accept that it is gone with --allow-missing GLOB\n");
+  EXPECT_THAT(outcome.out, testing::HasSubstr("missing in the head: sort<char[4]>/8\n"));
+  const Outcome json = run({"perf", base, head, "--format", "json"});
+  EXPECT_EQ(json.exit_code, 2);
+  EXPECT_THAT(json.out, testing::HasSubstr(R"("pass":false,)"));
+  EXPECT_THAT(json.out, testing::HasSubstr(R"("missing":["sort<char[4]>/8"],)"));
+  EXPECT_EQ(run({"perf", head, base}).exit_code, 0) << "a benchmark more";
+  for (const char* glob : {"sort*", "sort<char[4]>/8"}) {
+    const Outcome allowed = run({"perf", base, head, "--allow-missing", glob});
+    EXPECT_EQ(allowed.exit_code, 0) << allowed.err;
+    EXPECT_THAT(allowed.out, testing::HasSubstr("only in the base: sort<char[4]>/8, accepted by"));
+  }
+  EXPECT_EQ(run({"perf", base, head, "--allow-missing", "add"}).exit_code, 2);
+  expect_error({"perf", base, head, "--allow-missing", "sorted*"},
+               "--allow-missing: " + base +
+                   " has no benchmark 'sorted*'; give a glob of benchmarks that the base has");
+}
+
 TEST_F(PerfCommand, HostsAreNotComparedUnlessAccepted) {
   const std::string text = contents(bench("base.json", 1.0));
   const auto of_host = [&](const std::string& name) {

@@ -225,6 +225,14 @@ TEST(PerfComparison, NamesWhatOnlyOneHas) {
   const PerfComparison comparison = compare_benches(machine.base, machine.head, {});
   EXPECT_THAT(comparison.only_base, testing::ElementsAre("old"));
   EXPECT_THAT(comparison.only_head, testing::ElementsAre("new"));
+  EXPECT_THAT(comparison.missing, testing::ElementsAre("old"));
+  EXPECT_FALSE(comparison.complete());
+  const PerfComparison allowed =
+      compare_benches(machine.base, machine.head, {.allow_missing = {"o?d"}});
+  EXPECT_THAT(allowed.only_base, testing::ElementsAre("old"));
+  EXPECT_TRUE(allowed.complete());
+  // Nothing of the base is lost by a benchmark more.
+  EXPECT_TRUE(compare_benches(machine.head, machine.head, {}).complete());
   machine.head.times.erase("both");
   EXPECT_THROW(compare_benches(machine.base, machine.head, {}), Error);
 }

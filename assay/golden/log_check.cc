@@ -12,6 +12,7 @@
 #include "assay/compare/checkpoint_order.h"
 #include "assay/compare/self_check.h"
 #include "assay/golden/floors.h"
+#include "assay/golden/stated_choices.h"
 #include "assay/log/log_reader.h"
 #include "base/error.h"
 #include "model/architecture.h"
@@ -82,7 +83,8 @@ class LogCheck {
         file_(file),
         log_(log),
         n_layers_(n_layers),
-        hint_(hint) {}
+        hint_(hint),
+        choices_(log, std::ssize(prompt()), manifest.padding_ids) {}
 
   void check() {
     LogReader reader(path_);
@@ -95,10 +97,14 @@ class LogCheck {
     check_checkpoints();
     for (const auto& [checkpoint, positions] : seen_) check_positions(checkpoint, positions);
     check_tolerances();
+    fail_if(choices_.check_gap());
   }
 
  private:
   [[noreturn]] void fail(const std::string& what) const { throw Error(what, path_, hint_); }
+  void fail_if(const std::string& what) const {
+    if (!what.empty()) fail(what);
+  }
 
   const std::vector<int32_t>& prompt() const { return manifest_.prompts.at(log_.prompt).tokens; }
 
@@ -128,6 +134,7 @@ class LogCheck {
     if (!seen_[record.checkpoint].insert(record.token_idx).second) {
       fail(fmt::format("has '{}' at {} twice", record.checkpoint, record.token_idx));
     }
+    fail_if(choices_.take(record));
   }
 
   void check_checkpoints() const {
@@ -202,6 +209,7 @@ class LogCheck {
   const GoldenLog& log_;
   int64_t n_layers_;
   const std::string& hint_;
+  StatedChoices choices_;
   std::map<std::string, std::set<int64_t>> seen_;  // positions by checkpoint
 };
 

@@ -126,6 +126,41 @@ TEST_F(GoldenReview, AGoldenThatARightEngineFailsIsNotVerified) {
   EXPECT_THAT(outcome.err, HasSubstr("has no floor 'no_"));
 }
 
+// Breaks if tokens that the golden's own logits do not choose were held against an engine, or a
+// choice were called clear that is not.
+TEST_F(GoldenReview, WhatAManifestStatesOfChoicesIsHeldToTheLog) {
+  const std::string manifest = golden_->contents().at("manifest.json");
+  const auto verify_with = [&](const std::string& from, const std::string& to) {
+    std::string text = manifest;
+    EXPECT_NE(text.find(from), std::string::npos);
+    text.replace(text.find(from), from.size(), to);
+    std::ofstream(golden_->folder() + "manifest.json") << text;
+    return golden({"verify"});
+  };
+  const size_t greedy = manifest.find("\"greedy\": [");
+  ASSERT_NE(greedy, std::string::npos);
+  const std::string tokens = manifest.substr(greedy, manifest.find(']', greedy) + 1 - greedy);
+  EXPECT_EQ(verify_with(tokens, "\"greedy\": [2, 3]").exit_code, 0);
+  const Outcome other = verify_with(tokens, "\"greedy\": [2, 1]");
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.err, HasSubstr("f32.jsonl: chooses 3 at 3, and the manifest states 1 in "
+                                   "logs[f32.jsonl].greedy[1]; "));
+  for (const auto& [gap, stated] : {std::pair("0.01", "0.01"), {"1e300", "1e+300"}}) {
+    const Outcome wide =
+        verify_with("\"n_predict\"", std::string("\"argmax_min_gap\": ") + gap + ", \"n_predict\"");
+    EXPECT_EQ(wide.exit_code, 2) << gap;
+    EXPECT_THAT(wide.err,
+                HasSubstr(std::string("f32.jsonl: has logits whose largest two are as near as 0, "
+                                      "and the manifest states ") +
+                          stated + " in logs[f32.jsonl].argmax_min_gap; "));
+  }
+  EXPECT_EQ(verify_with("\"n_predict\"", "\"argmax_min_gap\": 0, \"n_predict\"").exit_code, 0);
+  // An id that is never chosen is passed over, and is none that was.
+  EXPECT_EQ(verify_with("\"padding_ids\": []", "\"padding_ids\": [0]").exit_code, 0);
+  EXPECT_THAT(verify_with("\"padding_ids\": []", "\"padding_ids\": [3]").err,
+              HasSubstr("f32.jsonl: chooses 0 at 3, and the manifest states 3 in "));
+}
+
 // Breaks if a golden were taken that nothing, or anything, is within the tolerance of.
 TEST_F(GoldenReview, ALogOfNothingButZerosOrWithNaNIsRefused) {
   const std::string log = golden_->contents().at("f32.jsonl");
@@ -159,7 +194,7 @@ TEST_F(GoldenReview, ReviewTellsWhatIsBeyondTheFloorsAndWhatElseChanges) {
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("oracles.num_py: '2.4.6' -> '2.4.7'"),
                                  HasSubstr("long.jsonl would go"),
-                                 HasSubstr("files[F32].logs[f32.jsonl].greedy[1]: 6 -> 7\n"),
+                                 HasSubstr("files[F32].logs[f32.jsonl].greedy[0]: 2 -> 0\n"),
                                  HasSubstr("kind logits rises: 4e-06 -> 8e-06 (x 2)\n"),
                                  HasSubstr("wrong: 4 of 12 records beyond 3 x the floor")));
   // The worst comes first.
@@ -205,7 +240,7 @@ TEST_F(GoldenReview, ReviewTellsEachKeyThatChangesAndEndsWithOneWhereAToleranceG
       {"\"k\": 3", "\"k\": 4", 1, "tolerance.k: 3 -> 4"},
       {"\"why\": \"measured\"", "\"why\": \"guessed\"", 0,
        "tolerance.why: 'measured' -> 'guessed'"},
-      {"\"padding_ids\": []", "\"padding_ids\": [3]", 0, "padding_ids[0]: none -> 3, 0 items -> 1"},
+      {"\"padding_ids\": []", "\"padding_ids\": [1]", 0, "padding_ids[0]: none -> 1, 0 items -> 1"},
       {"\"command\": \"python3", "\"command\": \"rm -rf ~; python3", 0,
        "command: '" + TinyGolden::command() + "' -> 'rm -rf ~; " + TinyGolden::command() + "'"},
       {"[8, 9, 10]", "[8, 9, 11]", 0, "files[F32].texts[long].greedy[2]: 10 -> 11"},
@@ -215,8 +250,8 @@ TEST_F(GoldenReview, ReviewTellsEachKeyThatChangesAndEndsWithOneWhereAToleranceG
       {"{\"b\": 1}", "{\"c\": 1}", 0,
        "files[F32].a_note.a[0][0].b is removed; it was 1\n"
        "  files[F32].a_note.a[0][0].c is new: 1"},
-      {"\"n_predict\": 2", "\"argmax_min_gap\": 0.5, \"n_predict\": 2", 0,
-       "files[F32].logs[f32.jsonl].argmax_min_gap is new: 0.5"},
+      {"\"n_predict\": 2", "\"argmax_min_gap\": 0, \"n_predict\": 2", 0,
+       "files[F32].logs[f32.jsonl].argmax_min_gap is new: 0"},
   };
   for (const auto& test : cases) {
     SCOPED_TRACE(test.to);

@@ -25,12 +25,14 @@ def write(name, data):
     return hashlib.sha256(data).hexdigest()
 
 
-def log(name, tokens, nudge, sha256, n_predict=0):
+def log(name, tokens, nudge, sha256, chosen=()):
     header = {"assay": 1, "model": {"name": "tiny", "sha256": sha256, "arch": "llama", "type": "F32"}, "tokens": tokens}
     lines = [json.dumps(header)]
-    for position in range(len(tokens) + max(n_predict - 1, 0)):
+    for position in range(len(tokens) + max(len(chosen) - 1, 0)):
         for checkpoint, error in (("embedding", 0), ("layer_0_output", 0), ("logits", nudge)):
             values = [1 + 2 * error, 1, 1, 1]
+            if checkpoint == "logits" and position + 1 >= len(tokens) and chosen:
+                values[chosen[position + 1 - len(tokens)]] += 0.25
             record = {"checkpoint": checkpoint, "token_idx": position, "dtype": "f32", "shape": [4], "values": values}
             lines.append(json.dumps(record))
     text = "\n".join(lines) + "\n"
@@ -41,8 +43,9 @@ model = hashlib.sha256(b"GGUF of tiny").hexdigest()
 if fake != "logs_only":
     write("tiny-f32.gguf", b"GGUF of tiny")
 tokens = [1, 2] if fake == "other_tokens" else [1, 2, 3]
-first = {"file": "f32.jsonl", "sha256": log("f32.jsonl", tokens, nudge, model, 2), "prompt": "haiku", "set": "layers"}
-first |= {"n_predict": 2, "greedy": [5, 6] if nudge < 1 else [5, 7]}
+chosen = [2, 3] if nudge < 1 else [0, 0]
+first = {"file": "f32.jsonl", "sha256": log("f32.jsonl", tokens, nudge, model, chosen), "prompt": "haiku", "set": "layers"}
+first |= {"n_predict": 2, "greedy": chosen}
 second = {"file": "long.jsonl", "sha256": log("long.jsonl", [4], 0, model), "prompt": "long", "set": "layers"}
 logs = [first] if fake == "one_log" else [first, second]
 if fake == "fail":

@@ -1,0 +1,96 @@
+#include "assay/golden/stated_choices.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+namespace assay {
+namespace {
+
+// Manifests hold three digits, logs 32-bit floats; golden/lint.py allows the same.
+constexpr double kGapRounding = 6e-3;
+constexpr double kLogitRounding = 0x1p-22;
+
+// The largest elements that a record of logits shows, largest first, the lower index first of equal
+// ones: of all its values, at most `count`; else those of its summary.
+std::vector<TopValue> largest_of(const Record& record, size_t count) {
+  if (!record.has_all_values()) {
+    return record.summary ? record.summary->top : std::vector<TopValue>();
+  }
+  std::vector<TopValue> all;
+  for (const float value : record.values) all.push_back({std::ssize(all), value});
+  count = std::min(count, all.size());
+  std::ranges::partial_sort(all, all.begin() + static_cast<std::ptrdiff_t>(count),
+                            [](const TopValue& a, const TopValue& b) {
+                              return a.value != b.value ? a.value > b.value : a.index < b.index;
+                            });
+  all.resize(count);
+  return all;
+}
+
+// The same key as a review names it.
+std::string key_of(const GoldenLog& log, const std::string& key) {
+  return fmt::format("logs[{}].{}", log.file, key);
+}
+
+}  // namespace
+
+std::string StatedChoices::take(const Record& record) {
+  if (record.checkpoint != "logits") return {};
+  const std::vector<TopValue> top = largest_of(record, 2);
+  if (top.size() < 2) {
+    knows_all_gaps_ = false;
+  } else {
+    const double gap = double{top[0].value} - double{top[1].value};
+    if (!std::isnan(gap_) && !(gap >= gap_)) gap_ = gap;
+    for (const TopValue& one : {top[0], top[1]}) {
+      if (std::isfinite(one.value)) largest_ = std::max(largest_, std::abs(double{one.value}));
+    }
+  }
+  return check_greedy(record);
+}
+
+std::string StatedChoices::check_greedy(const Record& record) const {
+  const int64_t step = record.token_idx - (n_prompt_ - 1);
+  if (step < 0 || step >= std::ssize(log_.greedy)) return {};
+  const auto is_padding = [&](int64_t id) {
+    return std::ranges::find(padding_ids_, id) != padding_ids_.end();
+  };
+  const int32_t stated = log_.greedy[static_cast<size_t>(step)];
+  const std::vector<TopValue> top = largest_of(record, padding_ids_.size() + 1);
+  const auto best = std::ranges::find_if_not(top, is_padding, &TopValue::index);
+  int64_t chosen = -1;
+  if (best != top.end()) {
+    chosen = best->index;
+  } else if (record.summary && !is_padding(record.summary->argmax)) {
+    chosen = record.summary->argmax;
+  }
+  if (chosen < 0 || chosen == stated) return {};
+  // Of elements that a 32-bit float does not tell apart any may have been the largest.
+  const auto is_level = [&](const TopValue& one) {
+    return one.index == stated && !is_padding(stated) && one.value >= best->value;
+  };
+  if (best != top.end() &&
+      std::ranges::any_of(largest_of(record, record.values.size()), is_level)) {
+    return {};
+  }
+  return fmt::format("chooses {} at {}, and the manifest states {} in {}", chosen, record.token_idx,
+                     stated, key_of(log_, fmt::format("greedy[{}]", step)));
+}
+
+std::string StatedChoices::check_gap() const {
+  if (!log_.argmax_min_gap || gap_ == std::numeric_limits<double>::infinity()) return {};
+  const double stated = *log_.argmax_min_gap;
+  const double rounding = kGapRounding * stated + kLogitRounding * largest_;
+  // A record of which it is not known may have a smaller one.
+  const double excess = knows_all_gaps_ ? std::abs(stated - gap_) : stated - gap_;
+  if (excess <= rounding) return {};
+  return fmt::format(
+      "has logits whose largest two are as near as {:.3g}, and the manifest states {:.3g} in {}",
+      gap_, stated, key_of(log_, "argmax_min_gap"));
+}
+
+}  // namespace assay

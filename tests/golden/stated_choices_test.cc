@@ -1,0 +1,108 @@
+#include "assay/golden/stated_choices.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+
+Record logits(int64_t token_idx, std::vector<float> values) {
+  Record record;
+  record.checkpoint = "logits";
+  record.token_idx = token_idx;
+  record.n = std::ssize(values);
+  record.values = std::move(values);
+  return record;
+}
+
+// Of a wider tensor, known by its summary alone.
+Record summary(int64_t token_idx, int64_t argmax, std::vector<TopValue> top) {
+  Record record = logits(token_idx, {0, 0});
+  record.n = 100;
+  record.summary.emplace();
+  record.summary->argmax = argmax;
+  record.summary->top = std::move(top);
+  return record;
+}
+
+GoldenLog stating(std::vector<int32_t> greedy, std::optional<double> gap = {}) {
+  GoldenLog log;
+  log.file = "f32.jsonl";
+  log.n_predict = std::ssize(greedy);
+  log.greedy = std::move(greedy);
+  log.argmax_min_gap = gap;
+  return log;
+}
+
+// What is wrong with two tokens of a prompt and one more.
+std::string problem(const GoldenLog& log, const std::vector<Record>& records,
+                    const std::vector<int32_t>& padding = {}) {
+  StatedChoices choices(log, 2, padding);
+  for (const Record& record : records) {
+    const std::string text = choices.take(record);
+    if (!text.empty()) return text;
+  }
+  return choices.check_gap();
+}
+
+// Breaks if greedy tokens of a manifest were not what the log's logits choose.
+TEST(StatedChoices, GreedyIsWhatTheLogitsChoose) {
+  EXPECT_EQ(problem(stating({1}), {logits(0, {9, 1, 1}), logits(1, {1, 2, 1})}), "");
+  EXPECT_EQ(problem(stating({2}), {logits(1, {1, 2, 1})}),
+            "chooses 1 at 1, and the manifest states 2 in logs[f32.jsonl].greedy[0]");
+  EXPECT_EQ(problem(stating({2}), {summary(1, 40, {{40, 5}, {2, 4}})}),
+            "chooses 40 at 1, and the manifest states 2 in logs[f32.jsonl].greedy[0]");
+  EXPECT_THAT(problem(stating({2}), {summary(1, 40, {})}), HasSubstr("chooses 40"));
+  EXPECT_THAT(problem(stating({7000}), {logits(1, {1, 2})}), HasSubstr("chooses 1"));
+  // Level in 32 bits.
+  EXPECT_EQ(problem(stating({2}), {logits(1, {1, 2, 2})}), "");
+  EXPECT_EQ(problem(stating({2}), {summary(1, 40, {{40, 5}, {2, 5}})}), "");
+  // Nothing tells.
+  EXPECT_EQ(problem(stating({2}), {logits(0, {1, 2, 1})}), "");
+  EXPECT_EQ(problem(stating({2}), {summary(1, -1, {})}), "");
+}
+
+TEST(StatedChoices, PaddingIsNotChosen) {
+  const std::vector<int32_t> padding = {1, 40, 41};
+  EXPECT_EQ(problem(stating({2}), {logits(1, {1, 9, 2})}, padding), "");
+  EXPECT_THAT(problem(stating({1}), {logits(1, {1, 9, 2})}, padding), HasSubstr("chooses 2"));
+  EXPECT_THAT(problem(stating({1}), {logits(1, {9, 9, 2})}, padding), HasSubstr("chooses 0"));
+  EXPECT_EQ(problem(stating({2}), {summary(1, 40, {{40, 5}, {2, 4}})}, padding), "");
+  EXPECT_THAT(problem(stating({3}), {summary(1, 40, {{40, 5}, {2, 4}})}, padding),
+              HasSubstr("chooses 2"));
+  EXPECT_EQ(problem(stating({3}), {summary(1, 40, {{40, 5}, {41, 4}})}, padding), "")
+      << "the five largest are all padding";
+}
+
+// Breaks if a choice were called clearer than it is.
+TEST(StatedChoices, TheSmallestGapIsThatOfTheLog) {
+  const std::vector<Record> records = {logits(0, {1, 4, 2}), summary(1, 3, {{3, 5}, {8, 4.5F}})};
+  EXPECT_EQ(problem(stating({}, 0.5), records), "");
+  EXPECT_EQ(problem(stating({}, 0.502), records), "") << "three digits";
+  EXPECT_EQ(problem(stating({}, 0.51), records),
+            "has logits whose largest two are as near as 0.5, and the manifest states 0.51 in "
+            "logs[f32.jsonl].argmax_min_gap");
+  EXPECT_NE(problem(stating({}, 0.0), records), "");
+  EXPECT_NE(problem(stating({}, 2.0), records), "");
+  // A record that does not list its second may have a smaller one, and no larger.
+  const std::vector<Record> unknown = {logits(0, {1, 4, 2}), summary(1, 3, {{3, 5}})};
+  EXPECT_EQ(problem(stating({}, 0.5), unknown), "");
+  EXPECT_NE(problem(stating({}, 3.0), unknown), "");
+  EXPECT_EQ(problem(stating({}, 0.5), {summary(1, 3, {})}), "");
+  EXPECT_EQ(problem(stating({}), records), "");
+}
+
+TEST(StatedChoices, NaNFails) {
+  constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_NE(problem(stating({}, 0.5), {summary(1, 3, {{3, kNone}, {8, 4.5F}})}), "");
+  EXPECT_NE(problem(stating({8}), {summary(1, 3, {{3, kNone}, {8, 4.5F}})}), "");
+}
+
+}  // namespace
+}  // namespace assay

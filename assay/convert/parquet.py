@@ -66,7 +66,8 @@ def summary_row(summary):
     return row
 
 
-def to_parquet(source, target):
+def to_parquet(source, target, notes=None):
+    """`notes`: further metadata of the file, texts by name."""
     with open(source, "rb") as file:
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         length, = struct.unpack("<Q", data[:8])
@@ -79,7 +80,8 @@ def to_parquet(source, target):
         lines = whole("assay.records").decode().removesuffix("\n").split("\n")
         counts = struct.unpack(f"<{len(whole('assay.counts')) // 8}q", whole("assay.counts"))
         header = lines.pop(0) if len(lines) > len(counts) else None
-        schema = pa.schema(COLUMNS, metadata={"assay.header": header} if header else None)
+        schema = pa.schema(COLUMNS, metadata={**({"assay.header": header} if header else {}),
+                                              **(notes or {})})
         buffer = pa.py_buffer(data)
         first = {}
         with pq.ParquetWriter(target, schema, compression="zstd") as writer:

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 RUN_FACTS = ("commit", "night", "added")
 HEADER_FACTS = ("engine", "backend", "math")
 MODEL_FACTS = ("name", "sha256", "arch", "type")
+SOUND = "assay.sound"  # in the metadata of log.parquet: what run.json says, too
 
 
 class Problem(Exception):
@@ -225,7 +226,8 @@ def new_run(log, place, commit, night, program):
         sound = subprocess.run([program, "fleet", "check", log], capture_output=True, text=True)
         if sound.returncode:
             raise Problem(one_line(sound.stderr).removeprefix("assay: ") or f"{log}: cannot be checked")
-        to_parquet(arrays, parquet)
+        is_sound = json.loads(sound.stdout)["sound"]
+        to_parquet(arrays, parquet, {SOUND: json.dumps(is_sound)})
         os.remove(arrays)
         metadata = pq.read_metadata(parquet)
         header = json.loads((metadata.metadata or {}).get(b"assay.header", b"{}"))
@@ -235,7 +237,7 @@ def new_run(log, place, commit, night, program):
         facts = {"assay_run": 1, "run": run, "commit": commit, "night": night,
                  "added": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
                  "bytes": os.path.getsize(parquet), "records": metadata.num_rows, "values": values, "header": header,
-                 "sound": json.loads(sound.stdout)["sound"]}  # fmt: skip
+                 "sound": is_sound}  # fmt: skip
         checked_run(json.loads(json.dumps(facts)), f"run={run}")
         if not facts["header"].get("model"):
             raise Problem(f"{log}: no header names its model; log with a first line "

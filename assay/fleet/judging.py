@@ -36,7 +36,7 @@ class Spool:
         self.dataset, self.runs, self.folder = dataset, runs, folder
         self.connection, self.name = dataset.duckdb()
         self.problems = {}
-        self.sketched = set()  # sound runs whose records all have sketch and summary
+        self.sketched = set()  # runs that run.json and log.parquet call sound, and whose records all have sketch and summary
         self.in_part = set()  # runs of which some record has a part of its values
 
     def has_heads(self, run):
@@ -88,7 +88,17 @@ class Spool:
                 if pc.max(batch.column(3).slice(begin, end - begin)).as_py() is not False:
                     self.in_part.add(run)
                 begin = end
-        self.sketched.update(run for run in runs if run not in bare and self.runs[run]["sound"])
+        sound = self.sound_of(files)
+        for file, run in place.items():
+            if self.runs[run]["sound"] and sound.get(file) == "false":
+                self.problems[run] = f"run={run}/run.json: says that the log is sound, and log.parquet that it is not; add the run again"
+        self.sketched.update(run for file, run in place.items()
+                             if run not in bare and self.runs[run]["sound"] and sound.get(file) == "true")  # fmt: skip
+
+    def sound_of(self, files):
+        """What each log.parquet says of its log; older ones say nothing."""
+        return dict(self.connection.execute(
+            "SELECT file_name, decode(value) FROM parquet_kv_metadata($1) WHERE decode(key) = $2", [files, SOUND]).fetchall())
 
     def add_values(self, run, records, folder):
         """Copies the log to another folder, with the values of the first of these records. Returns of how many."""

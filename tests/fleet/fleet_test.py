@@ -15,6 +15,7 @@ import unittest
 from pathlib import Path
 
 import duckdb
+import pyarrow.parquet as pq
 from fleet_case import ENGINES, ROOT, FleetCase, facts, one_run, query
 
 TINY = ROOT / "golden" / "tinyllama" / "tinyllama-f32.gguf"
@@ -117,6 +118,24 @@ class Fleet(FleetCase):
         found = {engine.split()[0]: tuple(row) for engine, *row in query(table, "SELECT engine, verdict, failed FROM results")}
         self.assertEqual(found, expected)
         self.assertIn("2 in parity, 6 diverged", answer.stdout)
+
+        # A run.json that was changed is found out by what log.parquet says.
+        changed = shutil.copytree(self.folder / "copied", self.folder / "changed")
+        for path in changed.glob("run=*/run.json"):
+            path.write_text(path.read_text().replace('"sound": false', '"sound": true'))
+        _, answer = self.compare("changed", "--reference", "oracle", code=2)
+        self.assertIn("2 in parity, 0 diverged, 0 not proved, 6 not judged", answer.stdout)
+        self.assertIn("run.json: says that the log is sound, and log.parquet that it is not; add the run again", answer.stderr)
+
+        # One that log.parquet says nothing of, as in older datasets, is not believed to be.
+        for path in changed.glob("run=*/log.parquet"):
+            content = pq.read_table(path)
+            pq.write_table(content.replace_schema_metadata({"assay.header": content.schema.metadata[b"assay.header"]}), path)
+            run = facts(path.parent)
+            (path.parent / "run.json").write_text(json.dumps({**run, "bytes": path.stat().st_size}))
+        silent, _ = self.compare("changed", "--reference", "oracle")
+        self.assertEqual({engine.split()[0]: tuple(row) for engine, *row in query(silent, "SELECT engine, verdict, failed FROM results")},
+                         expected)  # fmt: skip
 
         # A dataset that does not say whether its runs are sound is not believed to be.
         for path in (self.folder / "copied").glob("run=*/run.json"):

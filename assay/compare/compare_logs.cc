@@ -420,6 +420,7 @@ Comparison compare_sequence(const Logs& logs, const CompareOptions& options,
   Aligner aligner(logs, request, pool);
   Attempt attempt = aligner.compare_under(comparison.alignment);
   warn(shift_warning(*logs.ref, *logs.got, comparison.alignment), comparison);
+  warn(other_input_warning(*logs.ref, *logs.got, comparison.alignment), comparison);
   if (aligner.shifted_by_data()) {
     warn(found_offset_warning(comparison.alignment.offset), comparison);
   }

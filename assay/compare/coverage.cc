@@ -226,6 +226,15 @@ std::string shift_warning(const LogIndex& ref, const LogIndex& got, const Alignm
       left_out ? fmt::format("N-{}", count) : fmt::format("N+{}", count));
 }
 
+std::string other_input_warning(const LogIndex& ref, const LogIndex& got,
+                                const Alignment& alignment) {
+  if (alignment.mode != AlignMode::kFixed) return {};
+  const std::string other = other_input(ref, got, alignment.offset);
+  if (other.empty()) return {};
+  return fmt::format("{} is of {}; --align={} compares them all the same", got.path(), other,
+                     alignment.offset);
+}
+
 std::string found_offset_warning(int64_t offset) {
   return fmt::format(
       "position N of the reference is compared with N{:+}, where the values match far better; an "

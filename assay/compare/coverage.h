@@ -57,6 +57,10 @@ std::string replayed_routing(const LogIndex& ref, const LogIndex& got);
 // be looked for in the layers.
 std::string shift_warning(const LogIndex& ref, const LogIndex& got, const Alignment& alignment);
 
+// The headers name other inputs, and the offset was asked for: what agrees shows little.
+std::string other_input_warning(const LogIndex& ref, const LogIndex& got,
+                                const Alignment& alignment);
+
 // The data would match under another offset, which the tokens in both headers exclude.
 std::string excluded_offset_warning(int64_t offset);
 

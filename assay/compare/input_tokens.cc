@@ -22,6 +22,17 @@ bool follows(const std::vector<int64_t>& a, size_t skipped, const std::vector<in
                     a.begin() + static_cast<std::ptrdiff_t>(skipped));
 }
 
+// The first position of `a` whose token is another one in `b`, `offset` further on.
+std::optional<int64_t> first_other_token(const std::vector<int64_t>& a,
+                                         const std::vector<int64_t>& b, int64_t offset) {
+  for (int64_t i = 0; i < std::ssize(a); ++i) {
+    int64_t there = 0;
+    if (__builtin_add_overflow(i, offset, &there) || there < 0 || there >= std::ssize(b)) continue;
+    if (a[static_cast<size_t>(i)] != b[static_cast<size_t>(there)]) return i;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool have_tokens(const LogIndex& ref, const LogIndex& got) {
@@ -34,28 +45,30 @@ bool is_named_by_one(const LogIndex& ref, const LogIndex& got, int64_t token_idx
                                       (token_idx + offset < std::ssize(got.header()->tokens));
 }
 
-void check_same_input(const LogIndex& ref, const LogIndex& got) {
-  if (!ref.header() || !got.header()) return;
+std::string other_input(const LogIndex& ref, const LogIndex& got, int64_t offset) {
+  if (!ref.header() || !got.header()) return {};
   const std::vector<int64_t>& a = ref.header()->tokens;
   const std::vector<int64_t>& b = got.header()->tokens;
   if (!a.empty() && !b.empty()) {
-    const size_t common = std::min(a.size(), b.size());
-    for (size_t i = 0; i < common; ++i) {
-      if (a[i] == b[i]) continue;
-      throw Error(fmt::format("other tokens than the reference {}: at position {} it has {}, the "
-                              "reference {}",
-                              ref.path(), i, b[i], a[i]),
-                  fmt::format("{}:1", got.path()), kInputHint);
-    }
-    return;
+    const auto first = first_other_token(a, b, offset);
+    const bool renumbered = a.front() == b.front() && !first_other_token(a, b, 0);
+    if (!first || renumbered) return {};
+    const int64_t in_got = *first + offset;
+    return fmt::format(
+        "other tokens than the reference {}: at position {} it has {}, the "
+        "reference {}{}",
+        ref.path(), in_got, b[static_cast<size_t>(in_got)], a[static_cast<size_t>(*first)],
+        offset == 0 ? "" : fmt::format(" at {}", *first));
   }
   const auto& prompt = ref.header()->prompt;
-  if (prompt && got.header()->prompt && *prompt != *got.header()->prompt) {
-    throw Error(
-        fmt::format("another prompt than the reference {}: '{}', the reference '{}'", ref.path(),
-                    printable(*got.header()->prompt, 40), printable(*prompt, 40)),
-        fmt::format("{}:1", got.path()), kInputHint);
-  }
+  if (!prompt || !got.header()->prompt || *prompt == *got.header()->prompt) return {};
+  return fmt::format("another prompt than the reference {}: '{}', the reference '{}'", ref.path(),
+                     printable(*got.header()->prompt, 40), printable(*prompt, 40));
+}
+
+void check_same_input(const LogIndex& ref, const LogIndex& got) {
+  const std::string other = other_input(ref, got, 0);
+  if (!other.empty()) throw Error(other, fmt::format("{}:1", got.path()), kInputHint);
 }
 
 bool have_other_context(const LogIndex& ref, const LogIndex& got, const Alignment& alignment,

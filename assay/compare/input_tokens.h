@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "assay/compare/comparison.h"
 #include "assay/compare/log_index.h"
@@ -19,8 +20,12 @@ bool have_tokens(const LogIndex& ref, const LogIndex& got);
 // ends before it.
 bool is_named_by_one(const LogIndex& ref, const LogIndex& got, int64_t token_idx, int64_t offset);
 
-// Throws Error if the headers say that the two logs are of different inputs: other tokens at a
-// position that both have or, where tokens are not known, another prompt.
+// What the headers say of different inputs, where got's token_idx is `offset` ahead of the
+// reference's: other tokens at a position that both have or, where tokens are not known, another
+// prompt. Empty if nothing. Lists that begin alike are numbered otherwise, and are no difference.
+std::string other_input(const LogIndex& ref, const LogIndex& got, int64_t offset);
+
+// Throws Error if the headers say so with the positions as they are.
 void check_same_input(const LogIndex& ref, const LogIndex& got);
 
 // The offset (got's token_idx minus ref's) under which the tokens that the headers name are the

@@ -11,7 +11,10 @@
 namespace assay {
 namespace {
 
+using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 class AlignmentTest : public LogFiles {
  protected:
@@ -203,6 +206,35 @@ TEST_F(AlignmentTest, LeadingTokensLeftOutAreAnOffset) {
               HasSubstr("at position 0 it has 7, the reference 1"));
   options_.align = AlignMode::kIndex;
   EXPECT_THAT(error_of([&] { compare(with_bos, without); }), HasSubstr("other tokens"));
+}
+
+// Breaks if an offset that is asked for silenced that the two logs are of other tokens.
+TEST_F(AlignmentTest, OtherTokensUnderAFixedOffsetAreWarnedOf) {
+  const auto log = [](const std::string& header, int first = 0) {
+    return "{\"assay\":1," + header + "}\n" + line("logits", first + 1, {1, 2, -1});
+  };
+  const std::string ref = log(R"("tokens":[1,7,8])");
+  options_.align = AlignMode::kFixed;
+  const auto warnings = [&](const std::string& a, const std::string& b, int64_t offset = 0) {
+    options_.offset = offset;
+    const Comparison comparison = compare(a, b);
+    EXPECT_TRUE(comparison.pass);
+    return comparison.warnings;
+  };
+  EXPECT_THAT(
+      warnings(ref, log(R"("tokens":[1,9,8])")),
+      ElementsAre(AllOf(HasSubstr("got.jsonl is of other tokens than the reference "),
+                        HasSubstr(": at position 1 it has 9, the reference 7; --align=0 compares "
+                                  "them all the same"))));
+  EXPECT_THAT(warnings(ref, log(R"("tokens":[1,7,8,5])")), IsEmpty());
+  EXPECT_THAT(warnings(ref, log(R"("engine":"x")")), IsEmpty());
+  EXPECT_THAT(warnings(log(R"("prompt":"a")"), log(R"("prompt":"b")")),
+              ElementsAre(HasSubstr("is of another prompt than the reference")));
+  // One that leaves the first token out, and one that counts from another number.
+  EXPECT_THAT(warnings(ref, log(R"("tokens":[7,8])", -1), -1), IsEmpty());
+  EXPECT_THAT(warnings(ref, log(R"("tokens":[1,7,8])", 5), 5), IsEmpty());
+  EXPECT_THAT(warnings(ref, log(R"("tokens":[7,9])", -1), -1),
+              ElementsAre(HasSubstr("at position 1 it has 9, the reference 8 at 2; --align=-1")));
 }
 
 // Without headers the embeddings tell, where all that follows differs because BOS is missing.

@@ -158,14 +158,14 @@ class OwnErrorJudge {
     const auto found = find(results_, name, token);
     if (found && comparison_.results[*found].failed()) return;
     if (found) is_result_dropped_[*found] = true;
-    add_gap(name, id, token, reason);
+    comparison_.gaps.push_back({id, token, assay::Evidence::kUnproven, reason});
   }
 
-  void add_gap(const std::string& name, int32_t id, int64_t token, std::string_view reason) {
+  void add_lacking(const std::string& name, int32_t id, int64_t token) {
     const bool allowed = is_allowed_missing(name, options_);
     comparison_.gaps.push_back({id, token,
                                 allowed ? assay::Evidence::kExcused : assay::Evidence::kUnproven,
-                                allowed ? kAllowedMissing : reason});
+                                allowed ? kAllowedMissing : kLacking});
   }
 
   void demand(const std::vector<LackingRecord>& lacking, int64_t first) {
@@ -176,7 +176,7 @@ class OwnErrorJudge {
         continue;
       const auto [id, added] = ids_.try_emplace(name, std::ssize(comparison_.checkpoints));
       if (added) comparison_.checkpoints.push_back(parse_checkpoint_name(name));
-      add_gap(name, id->second, token, kLacking);
+      add_lacking(name, id->second, token);
     }
     order_anew();
   }

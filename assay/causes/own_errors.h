@@ -21,7 +21,7 @@ struct OwnErrorRequest {
 // that is further off than the limit fails. Sets `comparison.own_errors`.
 //
 // Where the log is alone, a record that cannot be held is unproven, and so is one that the log
-// lacks (see lacking_records()), unless options.allow_missing names it.
+// lacks (see lacking_records()), unless options.allow_missing names the latter.
 //
 // Throws Error if nothing failed and not a single record can be held, or if the logs cannot be of
 // the model.

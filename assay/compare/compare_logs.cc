@@ -205,13 +205,7 @@ std::string padding_warning(const PairComparison& pair, const Logs& logs) {
                              : "");
 }
 
-// A record that both logs have, but nothing in common of it.
-bool has_no_evidence(const RecordResult& result) {
-  return result.of_ref && result.evidence == Evidence::kUnproven && !result.metrics.facts.any();
-}
-
-void take_results(Attempt& attempt, const Logs& logs, const CompareOptions& options,
-                  Comparison& comparison) {
+void take_results(Attempt& attempt, const Logs& logs, Comparison& comparison) {
   bool padding_reported = false;
   comparison.gaps = std::move(attempt.pairing.gaps);
   comparison.unmatched_ref = std::ssize(comparison.gaps);
@@ -227,12 +221,6 @@ void take_results(Attempt& attempt, const Logs& logs, const CompareOptions& opti
         !padding_reported) {
       comparison.warnings.push_back(padding_warning(pair, logs));
       padding_reported = true;
-    }
-    const std::string& name = comparison.checkpoints[static_cast<size_t>(result.checkpoint)].name;
-    if (has_no_evidence(result) && is_allowed_missing(name, options)) {
-      comparison.gaps.push_back(
-          {result.checkpoint, result.token_idx, Evidence::kExcused, kAllowedMissing});
-      continue;
     }
     comparison.results.push_back(result);
   }
@@ -425,7 +413,7 @@ Comparison compare_sequence(const Logs& logs, const CompareOptions& options,
     warn(found_offset_warning(comparison.alignment.offset), comparison);
   }
   warn(excluded_offset_warning(aligner.excluded_offset()), comparison);
-  take_results(attempt, logs, options, comparison);
+  take_results(attempt, logs, comparison);
   const bool any = std::any_of(comparison.results.begin(), comparison.results.end(),
                                [](const RecordResult& result) { return result.of_ref; });
   if (!any && !all.of_several) throw nothing_in_common(logs, options);

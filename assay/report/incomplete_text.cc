@@ -52,7 +52,8 @@ std::string glob_of(const CheckpointName& name) {
   return name.layer < 0 ? name.name : "layer_*_" + name.op;
 }
 
-// The flags that accept every record that is unproven for want of something to hold it to.
+// The flags that accept every record that is missing; empty if none is. What was logged and could
+// not be held to anything is not accepted.
 std::string accepting_flags(const Comparison& comparison) {
   constexpr size_t kMost = 3;
   std::vector<std::string> globs;
@@ -60,11 +61,9 @@ std::string accepting_flags(const Comparison& comparison) {
     const std::string glob = glob_of(comparison.checkpoints[static_cast<size_t>(id)]);
     if (std::ranges::find(globs, glob) == globs.end()) globs.push_back(glob);
   };
-  for (const RecordResult& result : comparison.results) {
-    if (result.evidence == Evidence::kUnproven) add(result.checkpoint);
-  }
   for (const Gap& gap : comparison.gaps) {
-    if (gap.evidence == Evidence::kUnproven) add(gap.checkpoint);
+    const bool missing = gap.reason == kMissing || gap.reason == kLacking;
+    if (missing && gap.evidence == Evidence::kUnproven) add(gap.checkpoint);
   }
   if (globs.size() > kMost) {
     return fmt::format("--allow-missing GLOB for each of {} names, such as {}", globs.size(),
@@ -146,7 +145,6 @@ std::string incomplete_advice(const Comparison& comparison) {
   const bool is_gap =
       std::any_of(comparison.gaps.begin(), comparison.gaps.end(),
                   [](const Gap& gap) { return gap.evidence == Evidence::kUnproven; });
-  const std::string accept = "accept what is missing with " + accepting_flags(comparison);
   for (const auto& [reason, advice] : kAdvice) {
     if (first.reason == reason) return std::string(advice);
   }
@@ -181,7 +179,8 @@ std::string incomplete_advice(const Comparison& comparison) {
   if (!is_gap) {
     const bool part = comparison.whole_required && first.reason != kMissing;
     return part ? "log all values, or a sketch, on both sides, or accept parts with --evidence any"
-                : "log values, a sketch or a summary of it on both sides, or " + accept;
+                : "log values, a sketch or a summary of it on both sides, or leave such records "
+                  "out with --checkpoints or --tokens";
   }
   const Coverage coverage = coverage_of(comparison);
   const std::string checkpoints = narrowing_checkpoints(comparison, coverage);
@@ -192,7 +191,10 @@ std::string incomplete_advice(const Comparison& comparison) {
   } else if (!tokens.empty()) {
     narrow = fmt::format("to what was logged with --tokens {}", tokens);
   }
-  return fmt::format("log it, narrow the comparison {}, or {}", narrow, accept);
+  const std::string flags = accepting_flags(comparison);
+  if (flags.empty()) return fmt::format("log all values, or narrow the comparison {}", narrow);
+  return fmt::format("log it, narrow the comparison {}, or accept what is missing with {}", narrow,
+                     flags);
 }
 
 std::string incomplete_text(const Comparison& comparison) {

@@ -145,18 +145,28 @@ TEST_F(ProofRulesTest, SketchesOfNonfiniteTensorsFail) {
   }
 }
 
-// Breaks if --allow-missing does not accept what nothing could be held to, as the hint says.
-TEST_F(ProofRulesTest, AllowMissingCoversRecordsWithNothingInCommon) {
+// Breaks if an engine that logs a checkpoint without a value passes where it may leave it out.
+TEST_F(ProofRulesTest, AllowMissingDoesNotCoverWhatIsThere) {
   const std::string both = line("layer_0_output", 0, waves(16));
   const std::string head = line("layer_1_output", 0, waves(16), ",\"n\":32");
   const std::string least = line("layer_1_output", 0, {}, R"(,"n":32,"summary":{"argmax":1})");
   EXPECT_EQ(compare(both + head, both + least).verdict, Verdict::kIncomplete);
   options_.allow_missing = {"layer_1_*"};
-  const Comparison comparison = compare(both + head, both + least);
-  EXPECT_TRUE(comparison.pass);
-  EXPECT_EQ(comparison.evidence.excused, 1);
-  EXPECT_EQ(comparison.evidence.whole, 1);
-  EXPECT_EQ(comparison.unmatched_ref, 0);
+  const std::string none = line("layer_1_output", 0, {}, R"(,"n":32)");
+  const std::string zeros = line("layer_1_output", 0, std::vector<float>(4), R"(,"n":32)");
+  for (const std::string& got : {least, none}) {
+    const Comparison there = compare(both + head, both + got);
+    EXPECT_EQ(there.verdict, Verdict::kIncomplete) << got;
+    EXPECT_EQ(there.evidence.unproven, 1);
+    EXPECT_EQ(there.evidence.first_unproven->checkpoint.name, "layer_1_output");
+    EXPECT_EQ(there.evidence.excused, 0);
+    EXPECT_EQ(compare(both + got, both + head).verdict, Verdict::kIncomplete) << got;
+  }
+  EXPECT_EQ(compare(both + zeros, both + zeros).verdict, Verdict::kIncomplete);
+  const Comparison missing = compare(both + head, both);
+  EXPECT_TRUE(missing.pass);
+  EXPECT_EQ(missing.evidence.excused, 1);
+  EXPECT_EQ(missing.evidence.whole, 1);
 }
 
 // Breaks if log-probabilities are recognised by all values alone.

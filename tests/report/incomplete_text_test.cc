@@ -164,6 +164,18 @@ TEST_F(IncompleteText, AdviceIsThatOfTheReason) {
                         "log all values of it on both sides"));
 }
 
+// Breaks if a flag were advised that accepts nothing of what is there.
+TEST_F(IncompleteText, WhatIsThereIsNotToBeAllowedMissing) {
+  const std::string right = line("embedding", 0, waves(8));
+  const std::string bare = line("layer_0_q", 0, {}, R"(,"n":8)");
+  EXPECT_THAT(text(right + bare, right + bare),
+              testing::EndsWith("log values, a sketch or a summary of it on both sides, or leave "
+                                "such records out with --checkpoints or --tokens"));
+  const std::string lost = line("layer_0_k", 0, waves(8));
+  EXPECT_THAT(text(right + bare + lost, right + bare),
+              testing::EndsWith("with --allow-missing 'layer_*_k'"));
+}
+
 // Breaks if a newcomer who logs the first values of [T, H] were told to log values.
 TEST_F(IncompleteText, RowsOfAHeadNeedAllValues) {
   const std::string head =

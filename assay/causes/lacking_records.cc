@@ -43,7 +43,7 @@ std::set<int64_t> positions_of(const std::map<Op, std::set<int64_t>>& logged, in
 }  // namespace
 
 std::vector<LackingRecord> lacking_records(const Network& network, const LogIndex& log,
-                                           int64_t first) {
+                                           int64_t first, const Selection& demanded) {
   const std::map<Op, std::set<int64_t>> logged = logged_positions(log, first);
   std::set<Checkpoint> kinds;
   for (const auto& [op, positions] : logged) kinds.insert(op.checkpoint);
@@ -54,7 +54,8 @@ std::vector<LackingRecord> lacking_records(const Network& network, const LogInde
   const auto stages = stages_of(network);
   for (const std::vector<Op>& stage : stages) {
     for (const Op op : stage) {
-      if (!kinds.contains(op.checkpoint)) continue;
+      const bool is_named = demanded.is_of_checkpoints() && demanded.has_checkpoint(op.name());
+      if (!is_named && !kinds.contains(op.checkpoint)) continue;
       const auto found = logged.find(op);
       const std::set<int64_t>& own = found == logged.end() ? none : found->second;
       int64_t from = 0;
@@ -69,6 +70,24 @@ std::vector<LackingRecord> lacking_records(const Network& network, const LogInde
     }
   }
   return lacking;
+}
+
+std::vector<Op> missing_kinds(const Network& network, const LogIndex& log) {
+  std::set<Checkpoint> kinds;
+  for (int32_t id = 0; id < log.names().size(); ++id) {
+    if (const std::optional<Op> op = find_op(log.names().name(id))) kinds.insert(op->checkpoint);
+  }
+  static const std::set<Checkpoint> kLogits = {Checkpoint::kLogits};
+  static const std::set<Checkpoint> kLayers = {Checkpoint::kEmbedding, Checkpoint::kOutput,
+                                               Checkpoint::kLogits};
+  std::vector<Op> missing;
+  if (kinds == kLogits || kinds == kLayers) return missing;
+  for (const std::vector<Op>& stage : stages_of(network)) {
+    for (const Op op : stage) {
+      if (kinds.insert(op.checkpoint).second) missing.push_back(op);
+    }
+  }
+  return missing;
 }
 
 }  // namespace assay::causes

@@ -20,6 +20,7 @@
 #include "assay/compare/merge_sequences.h"
 #include "assay/compare/pairing.h"
 #include "assay/compare/verdict.h"
+#include "base/count_of.h"
 #include "base/error.h"
 
 namespace assay {
@@ -64,7 +65,10 @@ class OwnErrorJudge {
                                    .n_threads = options_.n_threads,
                                    .progress = request_.progress};
     for (const OwnOutput& output : own_outputs(network_, log, request)) take(output);
-    if (request_.is_alone) demand(lacking_records(network_, log, first), first);
+    if (request_.is_alone) {
+      demand(lacking_records(network_, log, first, options_.selection), first);
+      warn_of_missing_kinds(log);
+    }
     drop(is_result_dropped_, comparison_.results);
     drop(is_gap_dropped_, comparison_.gaps);
     sort(comparison_.results);
@@ -118,7 +122,10 @@ class OwnErrorJudge {
     if (!own_.largest || is_larger(place, *own_.largest)) own_.largest = place;
     const auto result = find(results_, name, token);
     if (result) comparison_.results[*result].own_error = output.error;
-    if (output.error <= request_.limit) return;
+    if (output.error <= request_.limit) {
+      if (output.is_unchosen) doubt_token(name, id, token);
+      return;
+    }
     ++own_.failed;
     if (!own_.first_failed || comes_before(id, token, *own_.first_failed)) {
       own_.first_failed = place;
@@ -128,6 +135,15 @@ class OwnErrorJudge {
     } else {
       add_failure(output, gap, name, token);
     }
+  }
+
+  // A reference shows whether it is the right one; after a split nothing does.
+  void doubt_token(const std::string& name, int32_t id, int64_t token) {
+    if (request_.is_alone) return leave_unproven(name, id, token, kUnchosen);
+    if (std::exchange(is_token_doubted_, true)) return;
+    comparison_.warnings.push_back(fmt::format("{}: at token {} {}: {}", comparison_.got_path,
+                                               token + comparison_.alignment.offset,
+                                               printable(name, 80), kUnchosen));
   }
 
   void fail(const OwnOutput& output, RecordResult& result) const {
@@ -179,6 +195,17 @@ class OwnErrorJudge {
       add_lacking(name, id->second, token);
     }
     order_anew();
+  }
+
+  // A log does not say which checkpoints it was to have.
+  void warn_of_missing_kinds(const LogIndex& log) {
+    const std::vector<Op> missing = missing_kinds(network_, log);
+    if (missing.empty() || options_.selection.is_of_checkpoints()) return;
+    comparison_.warnings.push_back(fmt::format(
+        "{} has no record of {} that the model computes, such as {}: nothing shows them; "
+        "--checkpoints ops, or a narrower set, demands all that it names",
+        log.path(), count_of(missing.size(), "kind of checkpoint", "kinds of checkpoint"),
+        missing.front().name()));
   }
 
   // With the checkpoints that have been added: Assay knows their place.
@@ -235,6 +262,7 @@ class OwnErrorJudge {
   // Of those that were there.
   std::vector<bool> is_result_dropped_;
   std::vector<bool> is_gap_dropped_;
+  bool is_token_doubted_ = false;
 };
 
 Network network_for(const Model& model, const Comparison& comparison) {

@@ -209,7 +209,7 @@ class Walk {
   }
 
   bool can_compute(Op op, int64_t row, int64_t begin, const std::map<Op, Rows>& own) const {
-    if (op.checkpoint == Checkpoint::kEmbedding) return tokens_[static_cast<size_t>(row)] >= 0;
+    if (op.checkpoint == Checkpoint::kEmbedding) return tokens_[static_cast<size_t>(row)].id >= 0;
     if (network_.kind_of(op) == OpKind::kAttention && row >= static_cast<int64_t>(attended_)) {
       return false;
     }
@@ -228,7 +228,7 @@ class Walk {
       if (!can_compute(op, row, begin, own)) continue;
       which.push_back(row);
       inputs.positions.push_back(positions_[static_cast<size_t>(row)]);
-      inputs.tokens.push_back(tokens_[static_cast<size_t>(row)]);
+      inputs.tokens.push_back(tokens_[static_cast<size_t>(row)].id);
     }
     if (which.empty()) return rows;
     const bool attends = network_.kind_of(op) == OpKind::kAttention;
@@ -292,6 +292,8 @@ class Walk {
       } else {
         output.error = selects ? expert_distance(network_, op, router, record.values)
                                : distance_of(op, right, record);
+        output.is_unchosen = op.checkpoint == Checkpoint::kEmbedding &&
+                             tokens_[static_cast<size_t>(row)].is_unchosen;
       }
       outputs.push_back(output);
       // What is not right in itself is no input of anything.
@@ -305,9 +307,9 @@ class Walk {
   }
 
   std::string_view missing_before(int64_t row) const {
-    const auto end = tokens_.begin() + row + 1;
+    const std::span<const OwnToken> until(tokens_.data(), static_cast<size_t>(row) + 1);
     const bool tokens = log_.header() && !log_.header()->tokens.empty();
-    return tokens && std::find(tokens_.begin(), end, -1) != end ? kNoToken : kNoInput;
+    return tokens && std::ranges::count(until, -1, &OwnToken::id) > 0 ? kNoToken : kNoInput;
   }
 
   static void fail(std::string_view reason, OwnOutput& output) {
@@ -336,7 +338,7 @@ class Walk {
   ThreadPool pool_;
   std::vector<std::vector<Op>> stages_;
   std::vector<int64_t> positions_;                                  // of each row, ascending
-  std::vector<int32_t> tokens_;                                     // of each row; -1 where unknown
+  std::vector<OwnToken> tokens_;                                    // of each row
   std::map<Op, std::vector<std::pair<int64_t, int64_t>>> records_;  // rows and entries
   std::map<Op, size_t> last_reader_;                                // the last stage that reads it
   std::set<Op> needed_;

@@ -21,6 +21,9 @@ struct OwnOutput {
   // where either is not finite, or of another size: then `reason` says so.
   double error = 0;
   std::string_view reason = {};
+  // An embedding of a token that the logits before it do not choose: nothing but the model's rows
+  // shows that it was to be this one.
+  bool is_unchosen = false;
 };
 
 struct OwnOutputRequest {

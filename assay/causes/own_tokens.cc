@@ -34,19 +34,23 @@ class Tokens {
         loader_(log.loader()),
         n_ids_(network.model->token_embedding.rows) {}
 
-  int32_t named(int64_t position) const {
+  OwnToken named(int64_t position) const {
     const int64_t id = log_.header()->tokens[static_cast<size_t>(position)];
-    return id >= 0 && id < n_ids_ ? static_cast<int32_t>(id) : -1;
+    return {id >= 0 && id < n_ids_ ? static_cast<int32_t>(id) : -1};
   }
 
-  int32_t after_the_prompt(int64_t position) {
+  OwnToken after_the_prompt(int64_t position) {
+    const bool is_drawn = !log_.header()->sampling.empty();
     const int32_t chosen = chosen_before(position);
     const std::optional<std::vector<float>> embedding = all_values(kEmbeddingName, position);
     if (!embedding || std::ssize(*embedding) != network_.model->token_embedding.columns) {
-      return log_.header()->sampling.empty() ? chosen : -1;
+      return {is_drawn ? -1 : chosen};
     }
-    if (chosen >= 0 && distance_to(chosen, 1, position, *embedding).second <= limit_) return chosen;
-    return nearest(position, *embedding);
+    if (chosen >= 0 && distance_to(chosen, 1, position, *embedding).second <= limit_) {
+      return {chosen};
+    }
+    const int32_t id = nearest(position, *embedding);
+    return {id, !is_drawn && chosen >= 0 && !is_level(id, chosen, position)};
   }
 
  private:
@@ -65,10 +69,21 @@ class Tokens {
     return record.values;
   }
 
+  std::optional<std::vector<float>> logits_before(int64_t position) {
+    std::optional<std::vector<float>> logits = all_values(kLogitsName, position - 1);
+    return logits ? logits : all_values(kLogProbabilitiesName, position - 1);
+  }
+
+  // Whether another engine may have taken `id` in place of the first of equally large logits.
+  bool is_level(int32_t id, int32_t chosen, int64_t position) {
+    const std::vector<float> logits = *logits_before(position);
+    return id >= 0 && id < std::ssize(logits) &&
+           logits[static_cast<size_t>(id)] >= logits[static_cast<size_t>(chosen)];
+  }
+
   // The first of the largest logits; -1 where they are not known.
   int32_t chosen_before(int64_t position) {
-    std::optional<std::vector<float>> logits = all_values(kLogitsName, position - 1);
-    if (!logits) logits = all_values(kLogProbabilitiesName, position - 1);
+    const std::optional<std::vector<float>> logits = logits_before(position);
     if (!logits || std::ssize(*logits) > n_ids_) return -1;
     const std::vector<bool>& choosable = choosable_ids();
     int32_t best = -1;
@@ -139,21 +154,21 @@ class Tokens {
 
 }  // namespace
 
-std::vector<int32_t> own_tokens(const Network& network, const LogIndex& log,
-                                const std::vector<int64_t>& positions, int64_t first, double limit,
-                                ThreadPool& pool) {
-  std::vector<int32_t> ids(positions.size(), -1);
-  if (!log.header() || log.header()->tokens.empty()) return ids;
+std::vector<OwnToken> own_tokens(const Network& network, const LogIndex& log,
+                                 const std::vector<int64_t>& positions, int64_t first, double limit,
+                                 ThreadPool& pool) {
+  std::vector<OwnToken> found(positions.size());
+  if (!log.header() || log.header()->tokens.empty()) return found;
   const ModelConfig& config = network.model->config();
   const bool learned = config.architecture->position == PositionKind::kLearned;
   Tokens tokens(network, log, first, limit, pool);
   for (size_t i = 0; i < positions.size(); ++i) {
     const int64_t position = positions[i];
     if (learned && position >= network.model->position_embedding.rows) break;
-    ids[i] = position < std::ssize(log.header()->tokens) ? tokens.named(position)
-                                                         : tokens.after_the_prompt(position);
+    found[i] = position < std::ssize(log.header()->tokens) ? tokens.named(position)
+                                                           : tokens.after_the_prompt(position);
   }
-  return ids;
+  return found;
 }
 
 }  // namespace assay::causes

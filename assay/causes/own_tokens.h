@@ -9,13 +9,20 @@
 
 namespace assay::causes {
 
-// The ids of the tokens that a log was computed from, at each of `positions` (from 0; ascending);
-// -1 where nothing tells. Those of the header; after them, if all values of the embedding are
-// logged, the one whose embedding is nearest to it, as the engine may have drawn any; else what the
-// logits before choose, unless the header says that it is drawn. `first` is the token_idx of
-// position 0. An embedding that is no further off than `limit` is taken at once.
-std::vector<int32_t> own_tokens(const mistakes::Network& network, const LogIndex& log,
-                                const std::vector<int64_t>& positions, int64_t first, double limit,
-                                ThreadPool& pool);
+// A token that a log was computed from.
+struct OwnToken {
+  int32_t id = -1;  // -1 where nothing tells
+  // The logits before it choose another, and the header does not say that it is drawn.
+  bool is_unchosen = false;
+};
+
+// The tokens that a log was computed from, at each of `positions` (from 0; ascending). Those of the
+// header; after them, if all values of the embedding are logged, the one whose embedding is nearest
+// to it, as the engine may have drawn any; else what the logits before choose, unless the header
+// says that it is drawn. `first` is the token_idx of position 0. An embedding that is no further
+// off than `limit` is taken at once.
+std::vector<OwnToken> own_tokens(const mistakes::Network& network, const LogIndex& log,
+                                 const std::vector<int64_t>& positions, int64_t first, double limit,
+                                 ThreadPool& pool);
 
 }  // namespace assay::causes

@@ -121,6 +121,10 @@ constexpr std::pair<std::string_view, std::string_view> kAdvice[] = {
     {kOtherInput, "name the same tokens in both headers, or log all values (--values all)"},
     {kDifferentPromptStart,
      "run the same tokens in both, or accept what is excused with --evidence any"},
+    {kUnchosen,
+     "check how the engine chooses tokens; if it draws them, say so in the header (\"sampling\"); "
+     "if "
+     "it follows another log, compare with that one"},
     {kMissingSequence,
      "log that sequence, or name the tokens of each in both headers, by which they are paired"},
 };

@@ -101,6 +101,11 @@ TEST_F(OwnErrorsOfLogs, AreNoiseInRightLogsOfAllNetworks) {
       EXPECT_EQ(comparison.own_errors->held, std::ssize(comparison.results)) << name;
       EXPECT_EQ(comparison.own_errors->not_held, 0) << name << " " << checkpoints;
       EXPECT_LT(comparison.own_errors->largest->value, kLimit) << name << " " << checkpoints;
+      if (std::string(checkpoints).find('*') != std::string::npos) continue;
+      EXPECT_THAT(comparison.warnings, testing::IsEmpty()) << name << " " << checkpoints;
+      CompareOptions demanding;
+      demanding.selection.set_checkpoints(checkpoints, "--checkpoints");
+      EXPECT_TRUE(judge(right_log, right_log, kLimit, demanding).pass) << name << checkpoints;
     }
   }
 }
@@ -199,6 +204,67 @@ TEST_F(OwnErrorsOfLogs, OfALogAloneTheLastStepsMayBeOfTheLastTokenAlone) {
   const std::string two = edited(
       ref, [&](Record& record) { return record.checkpoint != "logits" || record.token_idx >= 10; });
   EXPECT_EQ(first_unproven(judge(two, two)), "logits@0");
+}
+
+// Breaks if a kind of checkpoint that was asked for could be missing in all layers.
+TEST_F(OwnErrorsOfLogs, OfALogAloneDemandEachKindThatIsNamed) {
+  const std::string ref = right("tinyllama");
+  const std::string got =
+      edited(ref, [](Record& r) { return !r.checkpoint.ends_with("_ffn_norm"); });
+  const auto judge_for = [&](const std::string& checkpoints) {
+    CompareOptions options;
+    options.selection.set_checkpoints(checkpoints, "--checkpoints");
+    return judge(got, got, kLimit, options);
+  };
+  const Comparison named = judge_for("ops");
+  EXPECT_EQ(first_unproven(named), "layer_0_ffn_norm@0");
+  // In the last layer after the last attention, which no other position reads.
+  EXPECT_EQ(named.evidence.unproven, 12 + 1);
+  EXPECT_TRUE(judge_for("layers").pass);
+  // What was to be logged is not known, and not passed over in silence.
+  const Comparison unnamed = judge(got, got);
+  EXPECT_TRUE(unnamed.pass);
+  EXPECT_THAT(unnamed.warnings,
+              testing::ElementsAre(HasSubstr("has no record of 1 kind of checkpoint that the model "
+                                             "computes, such as layer_0_ffn_norm")));
+  const std::string last = edited(ref, [](Record& r) { return r.checkpoint != "logits"; });
+  CompareOptions all;
+  all.selection.set_checkpoints("ops", "--checkpoints");
+  EXPECT_EQ(first_unproven(judge(last, last, kLimit, all)), "logits@11");
+}
+
+// Breaks if an engine that goes on with another token than its logits choose were not found out.
+TEST_F(OwnErrorsOfLogs, TokensAfterThePromptAreThoseThatTheLogitsChoose) {
+  const auto header = [](const std::string& more) {
+    return R"({"assay":1,"model":{"name":"","sha256":"","arch":"llama","type":""},)"
+           R"("tokens":[1,45,120,7,201,33])" +
+           more + "}\n";
+  };
+  const auto keep = [](Record&) { return true; };
+  const std::string ref = right("tinyllama");
+  const std::string other = put("other", contents(edited(ref, keep, header(""))));
+  const Comparison alone = judge_alone(other);
+  EXPECT_EQ(first_unproven(alone), "embedding@6");
+  EXPECT_THAT(alone.evidence.first_unproven->reason, HasSubstr("the logits before it choose"));
+  EXPECT_EQ(alone.own_errors->failed, 0);
+  const Comparison copy = judge(put("copy", contents(other)), other);
+  EXPECT_TRUE(copy.pass);
+  EXPECT_THAT(copy.warnings, testing::ElementsAre(HasSubstr("other: at token 6 embedding: "
+                                                            "its token is not the one")));
+  EXPECT_TRUE(judge_alone(edited(ref, keep, header(R"(,"sampling":"temp 1")"))).pass);
+  // With what the logits choose.
+  for (size_t next = 6; next < prompt_.size(); ++next) {
+    LogReader reader(right("tinyllama", "logits"));
+    while (const Record* record = reader.next()) {
+      if (record->token_idx + 1 != static_cast<int64_t>(next)) continue;
+      prompt_[next] =
+          static_cast<int32_t>(std::ranges::max_element(record->values) - record->values.begin());
+    }
+  }
+  const std::string greedy = right("tinyllama");
+  const Comparison chosen = judge_alone(edited(greedy, keep, header("")));
+  EXPECT_TRUE(chosen.pass);
+  EXPECT_THAT(chosen.warnings, testing::IsEmpty());
 }
 
 TEST_F(OwnErrorsOfLogs, WhatIsAllowedToBeMissingIsExcused) {

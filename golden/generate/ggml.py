@@ -8,6 +8,7 @@ import numpy as np
 
 LIBRARY = ctypes.CDLL(str(next((Path(llama_cpp.__file__).parent / "lib").glob("libggml-base.so"))))
 F32 = 0  # GGML_TYPE_F32
+TYPES = {F32: np.float32, 26: np.int32}  # and GGML_TYPE_I32
 DIMS, SOURCES, NAME, OP_PARAMS = 4, 10, 64, 64
 
 
@@ -62,13 +63,19 @@ class Tensor:
         address = self.struct.src[index]
         return Tensor(address) if address else None
 
+    def rows(self, tokens):
+        """[tokens, n], whether or not a row has heads or experts; None if the slowest dimension is no token."""
+        _, width, depth, rest = self.shape
+        is_by_token = tokens == 1 or (rest == 1 and (depth if depth > 1 else width) == tokens)
+        return self.values().reshape(tokens, -1) if is_by_token and self.struct.type in TYPES else None
+
     def values(self):
-        """float32, slowest dimension first; a view is copied out by its strides, from whatever device holds it."""
-        if self.struct.type != F32:
-            raise RuntimeError(f"{self.name} is of ggml type {self.struct.type}, not float32")
+        """Slowest dimension first; a view is copied out by its strides, from whatever device holds it."""
+        if self.struct.type not in TYPES:
+            raise RuntimeError(f"{self.name} is of ggml type {self.struct.type}, not float32 or int32")
         raw = np.empty(LIBRARY.ggml_nbytes(self.address), dtype=np.uint8)
         LIBRARY.ggml_backend_tensor_get(self.address, raw.ctypes.data, 0, raw.nbytes)
         strided = np.lib.stride_tricks.as_strided(
-            raw.view(np.float32), tuple(self.struct.ne)[::-1], tuple(self.struct.nb)[::-1]
+            raw.view(TYPES[self.struct.type]), tuple(self.struct.ne)[::-1], tuple(self.struct.nb)[::-1]
         )
         return np.ascontiguousarray(strided)

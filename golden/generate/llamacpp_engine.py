@@ -123,6 +123,18 @@ class LlamaCpp:
         if missing:
             raise RuntimeError(f"llama.cpp's graph has no {', '.join(missing)}")
 
+    def observe_nodes(self, tokens, sink):
+        """As observe_into(), but with each node that has a row for each token, under llama.cpp's name."""
+        positions = list(range(len(tokens)))
+
+        def keep(tensor):
+            rows = tensor.rows(len(tokens))
+            if rows is not None:
+                sink(tensor.name, positions, rows)
+
+        with Context(self.llama.model, self.llama.context_params, keep) as context:
+            context.decode(tokens)
+
     def observe(self, tokens):
         """Checkpoints of one pass by name, each float32 [tokens, n]."""
         seen = {}

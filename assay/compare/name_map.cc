@@ -199,7 +199,7 @@ NameMap::Rule NameMap::parse_rule(const rapidjson::Value& element, const std::st
                                   const std::string& where) {
   if (!element.IsObject()) throw Error(rule_name + " is not an object", where, kMapHint);
   std::optional<NamePattern> pattern;
-  Rule rule{{}, NamePattern::from_glob(""), {}, {}, {}, false, {}, where};
+  Rule rule{{}, NamePattern::from_glob(""), {}, {}, false, {}, false, {}, where};
   bool found_to = false;
   for (const auto& entry : element.GetObject()) {
     const std::string field = json_text_of(entry.name);
@@ -218,6 +218,8 @@ NameMap::Rule NameMap::parse_rule(const rapidjson::Value& element, const std::st
       if (!value.IsNull()) checked_string(value, named, where, rule.to.emplace());
     } else if (field == "take" && value.IsInt()) {
       rule.take = value.GetInt();
+    } else if (field == "optional" && value.IsBool()) {
+      rule.optional = value.GetBool();
     } else if (field == "part") {
       checked_string(value, named, where, rule.part);
       check_part(rule.part, named, where);
@@ -229,7 +231,7 @@ NameMap::Rule NameMap::parse_rule(const rapidjson::Value& element, const std::st
       }
     } else {
       throw Error(fmt::format("{} is not known, or of the wrong kind", named), where,
-                  "a rule has name or regex, to, take, part, rows (\"halves\") and arch");
+                  "a rule has name or regex, to, take, optional, part, rows (\"halves\") and arch");
     }
   }
   if (!pattern || !found_to) {
@@ -381,7 +383,8 @@ NameMap::Found NameMap::find(const std::string& name, MatchBudget& budget) const
     const bool again =
         std::any_of(found.targets.begin(), found.targets.end(),
                     [&](const Target& target) { return target.checkpoint == *checkpoint; });
-    if (!again) found.targets.push_back({*checkpoint, rule.take, transform_of(rule)});
+    if (again) continue;
+    found.targets.push_back({*checkpoint, rule.take, rule.optional, transform_of(rule)});
   }
   return found;
 }

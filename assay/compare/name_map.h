@@ -28,11 +28,12 @@ struct MapParameters {
 //   {"name": "l_out-{N}", "to": "layer_{N}_output"}      {N}: the layer; * and ? as in the shell
 //   {"regex": "h\\.(\\d+)\\.ln_1", "to": "layer_{N}_attn_norm"}   group 1 is the layer
 // and further, as needed: "to": null (known, and left out; {N-1} and {N+1} count layers otherwise);
-// "take": 0, 1, -1... (which of several records of that name at one token, from the front or the
-// back); "part": "q", "k", "v" or "2/3" (of a fused projection); "rows": "halves" (see
-// RecordTransform); "arch": ["phi3"] (only for these). All rules that match a name hold, one record
-// may give several checkpoints; but "to": null holds only where no other rule does. Parameters:
-// arch, head_dim, heads, kv_heads. At most kMaxRules rules.
+// "take": 0, 1, -1... (which of the records at one token whose names are of this checkpoint, from
+// the front or the back); "optional": true (too few to take it from is no loss); "part": "q", "k",
+// "v" or "2/3" (of a fused projection); "rows": "halves" (see RecordTransform); "arch": ["phi3"]
+// (only for these). All rules that match a name hold, one record may give several checkpoints; but
+// "to": null holds only where no other rule does. Parameters: arch, head_dim, heads, kv_heads. At
+// most kMaxRules rules.
 class NameMap {
  public:
   static constexpr size_t kMaxRules = 1000;
@@ -40,6 +41,7 @@ class NameMap {
   struct Target {
     std::string checkpoint;
     std::optional<int64_t> take;
+    bool optional = false;
     RecordTransform transform;
   };
   struct Found {
@@ -77,6 +79,7 @@ class NameMap {
     NamePattern pattern;
     std::optional<std::string> to;
     std::optional<int64_t> take;
+    bool optional = false;
     std::string part;
     bool halves = false;
     std::vector<std::string> arch;

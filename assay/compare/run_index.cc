@@ -193,7 +193,7 @@ std::vector<RunIndexer::Mapping> RunIndexer::mappings_of(const std::string& name
     left_out_.push_back(name);
   }
   for (const NameMap::Target& target : found.targets) {
-    Mapping mapping{targets_.id(target.checkpoint), -1, target.take};
+    Mapping mapping{targets_.id(target.checkpoint), -1, target.take, target.optional};
     if (!target.transform.is_identity()) {
       mapping.transform = static_cast<int32_t>(run_->transforms.size());
       run_->transforms.push_back(target.transform);
@@ -217,6 +217,7 @@ void RunIndexer::add_mapped(size_t sequence, const IndexEntry& entry,
     Choice& choice =
         choices_[{sequence, mapping.target, mapped.token_idx, *mapping.take, mapped.part}];
     choice.take = *mapping.take;
+    choice.optional = mapping.optional;
     choice.entries.push_back(mapped);
   }
 }
@@ -235,6 +236,7 @@ void RunIndexer::add_choices() {
       index.entries_.push_back(entry);
       continue;
     }
+    if (choice.optional) continue;
     index.missing_records_.push_back({target, std::get<2>(key)});
     if (missing++ == 0) first = index.missing_records_.back();
   }

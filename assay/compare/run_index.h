@@ -28,6 +28,7 @@ class RunIndexer {
   // One of several records of a name at a token, of which a rule takes one.
   struct Choice {
     int64_t take = 0;
+    bool optional = false;
     std::vector<IndexEntry> entries;
   };
   // What a map makes of one name of the log.
@@ -35,6 +36,7 @@ class RunIndexer {
     int32_t target = 0;  // in targets_
     int32_t transform = -1;
     std::optional<int64_t> take;
+    bool optional = false;
   };
 
   void read_file(size_t file);

@@ -339,6 +339,23 @@ TEST_F(MappedComparison, WarnsOfTooFewRecordsToSelectFrom) {
               HasSubstr("no record in common"));
 }
 
+// Breaks if a norm of heads that a file lacks counted as lost, or a bias that it has were passed
+// over.
+TEST_F(MappedComparison, SelectsFromAllNamesOfACheckpoint) {
+  const std::string log = line("up", 0, {1}) + line("up_b", 0, {2}) + line("up", 1, {3});
+  CompareOptions options;
+  options.got_map = file(R"({"rules":[{"name":"up","to":"layer_0_ffn_up","take":-1},
+      {"name":"up_b","to":"layer_0_ffn_up","take":-1},
+      {"name":"up","to":"layer_0_ffn_gate","take":2,"optional":true}]})");
+  const std::string ref =
+      put("ref.jsonl", line("layer_0_ffn_up", 0, {2}) + line("layer_0_ffn_up", 1, {3}));
+  const Comparison comparison = compare_logs(ref, put("got.jsonl", log), options);
+  EXPECT_EQ(comparison.verdict, Verdict::kMatch);
+  EXPECT_EQ(comparison.compared, 2);
+  EXPECT_EQ(comparison.unmatched_got, 0);
+  EXPECT_THAT(comparison.warnings, IsEmpty());
+}
+
 TEST_F(MappedComparison, ComparesRowsOfQInFileOrder) {
   const std::string ref =
       put("ref.jsonl", "{\"assay\":1,\"model\":{\"arch\":\"llama\"}}\n" +

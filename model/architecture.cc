@@ -392,6 +392,10 @@ bool has_model_width(Checkpoint checkpoint) {
                      });
 }
 
+std::span<const Architecture> architectures() {
+  return kArchitectures;
+}
+
 const Architecture* find_architecture(std::string_view name) {
   for (const Architecture& architecture : kArchitectures) {
     if (architecture.name == name) return &architecture;

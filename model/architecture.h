@@ -107,6 +107,9 @@ bool has_checkpoint(const Architecture& architecture, Checkpoint checkpoint);
 // token there, without heads.
 bool has_model_width(Checkpoint checkpoint);
 
+// All that Assay knows.
+std::span<const Architecture> architectures();
+
 // The architecture of this name; null if Assay does not know it.
 const Architecture* find_architecture(std::string_view name);
 

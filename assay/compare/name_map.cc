@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/json_file.h"
+#include "model/architecture.h"
 
 namespace assay {
 namespace {
@@ -157,11 +158,13 @@ std::set<std::string> NameMap::known_architectures() const {
   for (const Rule& rule : rules_) {
     for (const std::string& name : rule.arch) known.insert(name.substr(name.starts_with('!')));
   }
-  if (by_architecture_.empty()) known.insert({"llama", "qwen2", "phi3", "gpt2"});
+  if (by_architecture_.empty()) {
+    for (const Architecture& architecture : architectures()) known.emplace(architecture.name);
+  }
   return known;
 }
 
-// A ready map speaks of these; a map of somebody's own may know others by its rules.
+// A map that is not by architecture holds for any that Assay runs, and others that its rules name.
 void NameMap::check_arch(const std::string& where) const {
   const std::string& arch = parameters_.arch;
   if (arch.empty()) return;

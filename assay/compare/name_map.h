@@ -110,7 +110,8 @@ struct ReadyMap {
   bool by_architecture = false;  // it has the rules of each architecture, and of no other
 };
 const std::vector<ReadyMap>& ready_maps();
-// The text of that of transformers' modules.
+// The text of that of transformers' modules, and of llama.cpp's tensors.
 std::string transformers_map();
+std::string_view llama_cpp_map();
 
 }  // namespace assay

@@ -4,7 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <numeric>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <utility>
 
 #include "assay/compare/compare_logs.h"
 #include "model/architecture.h"
@@ -66,6 +72,45 @@ TEST_F(NameMapTest, SameNameCanDifferBetweenArchitectures) {
   NameMap given = NameMap::load("llama.cpp:arch=gpt2");
   given.set_arch("phi3");  // what the user said stays
   EXPECT_THAT(checkpoints(given, "Qcur-2"), ElementsAre("layer_2_q"));
+}
+
+// llama.cpp's names of what is a checkpoint in some architecture.
+constexpr const char* kLlamaCppNames =
+    "embd inp_scaled inpL result_norm result_output attn_norm-1 attn_norm_2-1 Qcur-1 "
+    "Kcur-1 Vcur-1 Qcur_normed-1 Kcur_normed-1 q-1 kv_cmpr_pe-1 kv_cmpr-1 kv-1 Vcur_cont-1 "
+    "kqv_out-1 attn_out-1 attn_post_norm-1 ffn_inp-1 sa_out-1 ffn_norm-1 ffn_moe_logits-1 "
+    "ffn_moe_logits_biased-1 ffn_moe_probs-1 ffn_moe_topk-1 ffn_moe_weights-1 "
+    "ffn_moe_weights_norm-1 ffn_moe_weights_scaled-1 ffn_moe_weights_softmax-1 ffn_gate-1 "
+    "ffn_gate_b-1 ffn_moe_gate-1 ffn_moe_gate_biased-1 ffn_up-1 ffn_up_b-1 ffn_moe_up-1 "
+    "ffn_moe_up_biased-1 ffn_swiglu-1 ffn_geglu-1 ffn_gelu-1 ffn_sqr(relu)-1 "
+    "ffn_gate_par-1 ffn_moe_swiglu-1 ffn_moe_swiglu_oai-1 ffn_moe_down-1 "
+    "ffn_moe_down_biased-1 ffn_moe_out-1 ffn_shexp-1 ffn_out-1 ffn_post_norm-1 l_out-1";
+
+// Breaks if llama.cpp's map were refused for an architecture of Assay's, or gave a checkpoint from
+// two choices: of the records that are then taken one is another tensor. Which is which,
+// llama_cpp_test.py holds to what llama.cpp computed.
+TEST_F(NameMapTest, LlamaCppHasOneChoiceOfEachCheckpoint) {
+  const auto choice = [](const NameMap::Target& target) {
+    return std::pair(target.take, target.transform.part_begin);
+  };
+  for (const Architecture& architecture : architectures()) {
+    const NameMap map = NameMap::load(fmt::format("llama.cpp:arch={}", architecture.name));
+    std::map<std::string, std::set<std::pair<std::optional<int64_t>, int64_t>>> choices;
+    std::istringstream names(kLlamaCppNames);
+    for (std::string name; names >> name;) {
+      const NameMap::Found found = map.find(name);
+      for (const auto& target : found.targets) choices[target.checkpoint].insert(choice(target));
+    }
+    for (const auto& [checkpoint, of_it] : choices) {
+      EXPECT_EQ(of_it.size(), 1U) << architecture.name << " " << checkpoint;
+    }
+    for (const char* name :
+         {"embedding", "layer_1_q", "layer_1_attn", "layer_1_output", "logits"}) {
+      EXPECT_TRUE(choices.contains(name)) << architecture.name << " " << name;
+    }
+  }
+  EXPECT_THAT(error_of([] { NameMap::load("llama.cpp:arch=mamba"); }),
+              HasSubstr("A is one of cohere2, command-r, deepseek2, exaone4"));
 }
 
 // Breaks if an architecture of Assay's were left out of the map, or had the names of another: what

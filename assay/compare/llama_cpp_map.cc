@@ -1,0 +1,111 @@
+#include <string_view>
+
+#include "assay/compare/name_map.h"
+
+// The map of llama.cpp's tensors, by the names that an evaluation callback sees (ggml_get_name), of
+// each architecture that Assay runs. llama_cpp_test.py holds it to what llama.cpp computes.
+//
+// A name goes by several tensors of a layer: a projection has one before and after its bias, its
+// split into heads and its rotation. And a checkpoint goes by several names: by another one where a
+// file has a bias, experts, or a second norm. So `take` counts the records of all names that a
+// checkpoint has, in the order in which llama.cpp computes them:
+// - Where llama.cpp loads no biases of Q and K they are counted from the front: it does not rotate
+//   all layers of smollm3, cohere2 and exaone4. Where it may normalise heads under the same name
+//   (stablelm, command-r), the second is both biased and split. phi3 scales Q once more.
+// - falcon computes the norm of the attention first, whether or not that is the only one.
+// - Of deepseek2, Q and K are whole heads only where the layer has `kv`; without it they are
+//   multiplied by parts of its matrix. A query of low rank has four records, another two.
+// - A shared expert has the names of a feed-forward without experts, and follows the others.
+// - A router's biased product is called its probabilities where its softmax comes later (gpt-oss).
+// phi2, phi3, gptneox, falcon, command-r and cohere2 have no name for the sum after the attention.
+namespace assay {
+namespace {
+
+constexpr std::string_view kLlamaCppMap = R"json({"rules": [
+{"regex": "(?:inp_)?embd", "to": "embedding", "arch": ["!gpt2", "!gemma", "!gemma2", "!gemma3"]},
+{"name": "inp_scaled", "to": "embedding", "arch": ["gemma", "gemma2", "gemma3"]},
+{"name": "inpL", "to": "embedding", "arch": ["gpt2"]},
+{"name": "result_norm", "to": "final_norm"},
+{"name": "result_output", "to": "logits"},
+
+{"name": "attn_norm-{N}", "to": "layer_{N}_attn_norm", "arch": ["!falcon"]},
+{"regex": "attn_norm(?:_2)?-([0-9]+)", "to": "layer_{N}_attn_norm", "take": 0, "arch": ["falcon"]},
+{"regex": "attn_norm(?:_2)?-([0-9]+)", "to": "layer_{N}_ffn_norm", "take": 1, "optional": true, "arch": ["falcon"]},
+
+{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": -2, "arch": ["!phi3", "!gpt2", "!stablelm", "!command-r", "!deepseek2"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": -1, "arch": ["!phi3", "!gpt2", "!exaone4", "!smollm3", "!cohere2", "!deepseek2"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": -2, "arch": ["!gpt2", "!stablelm", "!command-r", "!deepseek2"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k_rope", "take": -1, "arch": ["!gpt2", "!exaone4", "!smollm3", "!cohere2", "!deepseek2"]},
+{"name": "Vcur-{N}", "to": "layer_{N}_v", "take": -1, "arch": ["!deepseek2"]},
+{"name": "Qcur_normed-{N}", "to": "layer_{N}_q_norm", "arch": ["!exaone4"]},
+{"name": "Kcur_normed-{N}", "to": "layer_{N}_k_norm", "arch": ["!exaone4"]},
+
+{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": -1, "arch": ["gpt2"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": -1, "arch": ["gpt2"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": 0, "arch": ["phi3"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": 1, "arch": ["phi3"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": 2, "optional": true, "arch": ["smollm3", "cohere2"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k_rope", "take": 2, "optional": true, "arch": ["smollm3", "cohere2"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": 1, "arch": ["stablelm", "command-r"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": 1, "arch": ["stablelm", "command-r"]},
+{"regex": "Qcur(?:_normed)?-([0-9]+)", "to": "layer_{N}_q_norm", "take": 2, "arch": ["exaone4"]},
+{"regex": "Kcur(?:_normed)?-([0-9]+)", "to": "layer_{N}_k_norm", "take": 2, "arch": ["exaone4"]},
+{"regex": "Qcur(?:_normed)?-([0-9]+)", "to": "layer_{N}_q_rope", "take": 3, "optional": true, "arch": ["exaone4"]},
+{"regex": "Kcur(?:_normed)?-([0-9]+)", "to": "layer_{N}_k_rope", "take": 3, "optional": true, "arch": ["exaone4"]},
+
+{"name": "q-{N}", "to": "layer_{N}_q_a", "take": -4, "optional": true, "arch": ["deepseek2"]},
+{"name": "q-{N}", "to": "layer_{N}_q_a_norm", "take": -3, "optional": true, "arch": ["deepseek2"]},
+{"name": "q-{N}", "to": "layer_{N}_q", "take": -1, "arch": ["deepseek2"]},
+{"name": "kv_cmpr_pe-{N}", "to": "layer_{N}_kv_a", "arch": ["deepseek2"]},
+{"name": "kv_cmpr-{N}", "to": "layer_{N}_kv_a_norm", "take": -1, "arch": ["deepseek2"]},
+{"name": "kv-{N}", "to": "layer_{N}_kv_b", "arch": ["deepseek2"]},
+{"name": "Vcur_cont-{N}", "to": "layer_{N}_v", "arch": ["deepseek2"]},
+{"regex": "(?:Qcur|kv)-([0-9]+)", "to": "layer_{N}_q_rope", "take": -2, "optional": true, "arch": ["deepseek2"]},
+{"regex": "(?:kv|Kcur)-([0-9]+)", "to": "layer_{N}_k_rope", "take": 1, "optional": true, "arch": ["deepseek2"]},
+
+{"name": "kqv_out-{N}", "to": "layer_{N}_attn", "take": -1},
+{"name": "attn_out-{N}", "to": "layer_{N}_attn_out"},
+{"name": "attn_post_norm-{N}", "to": "layer_{N}_post_attn_norm", "arch": ["!gpt-oss"]},
+{"name": "attn_post_norm-{N}", "to": "layer_{N}_ffn_norm", "arch": ["gpt-oss"]},
+{"regex": "(?:ffn_inp|sa_out)-([0-9]+)", "to": "layer_{N}_attn_residual"},
+{"name": "ffn_norm-{N}", "to": "layer_{N}_ffn_norm", "arch": ["!falcon"]},
+
+{"regex": "ffn_moe_logits(?:_biased)?-([0-9]+)", "to": "layer_{N}_router", "take": -1, "arch": ["!gpt-oss"]},
+{"name": "ffn_moe_probs-{N}", "to": "layer_{N}_router", "arch": ["gpt-oss"]},
+{"name": "ffn_moe_topk-{N}", "to": "layer_{N}_experts"},
+{"regex": "ffn_moe_weights(?:_softmax|_norm|_scaled)?-([0-9]+)", "to": "layer_{N}_expert_weights", "take": -1},
+{"regex": "ffn_(?:moe_)?gate(?:_b|_biased)?-([0-9]+)", "to": "layer_{N}_ffn_gate", "take": -1, "arch": ["!granitemoe", "!deepseek2"]},
+{"regex": "ffn_(?:moe_)?up(?:_b|_biased)?-([0-9]+)", "to": "layer_{N}_ffn_up", "take": -1, "arch": ["!phi3", "!granitemoe", "!deepseek2"]},
+{"name": "ffn_up-{N}", "to": "layer_{N}_ffn_gate", "take": -1, "part": "1/2", "arch": ["phi3"]},
+{"name": "ffn_up-{N}", "to": "layer_{N}_ffn_up", "take": -1, "part": "2/2", "arch": ["phi3"]},
+{"regex": "ffn_(?:moe_)?(?:swiglu|swiglu_oai|geglu|gelu|sqr\\(relu\\)|gate_par)-([0-9]+)", "to": "layer_{N}_ffn_act", "take": -1, "arch": ["!granitemoe", "!deepseek2"]},
+{"regex": "ffn_moe_down(?:_biased)?-([0-9]+)", "to": "layer_{N}_expert_out", "take": -1},
+{"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_ffn_out", "take": 0, "arch": ["!nemotron", "!granitemoe", "!deepseek2"]},
+
+{"regex": "ffn_(?:moe_)?gate-([0-9]+)", "to": "layer_{N}_ffn_gate", "take": 0, "arch": ["granitemoe", "deepseek2"]},
+{"regex": "ffn_(?:moe_)?up-([0-9]+)", "to": "layer_{N}_ffn_up", "take": 0, "arch": ["granitemoe", "deepseek2"]},
+{"regex": "ffn_(?:moe_)?swiglu-([0-9]+)", "to": "layer_{N}_ffn_act", "take": 0, "arch": ["granitemoe", "deepseek2"]},
+{"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_routed_out", "take": -2, "optional": true, "arch": ["granitemoe", "deepseek2"]},
+{"regex": "ffn_(?:moe_)?gate-([0-9]+)", "to": "layer_{N}_shared_gate", "take": 1, "optional": true, "arch": ["granitemoe", "deepseek2"]},
+{"regex": "ffn_(?:moe_)?up-([0-9]+)", "to": "layer_{N}_shared_up", "take": 1, "optional": true, "arch": ["granitemoe", "deepseek2"]},
+{"regex": "ffn_(?:moe_)?swiglu-([0-9]+)", "to": "layer_{N}_shared_act", "take": 1, "optional": true, "arch": ["granitemoe", "deepseek2"]},
+{"name": "ffn_shexp-{N}", "to": "layer_{N}_shared_out", "arch": ["granitemoe", "deepseek2"]},
+{"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_ffn_out", "take": -1, "arch": ["granitemoe", "deepseek2"]},
+
+{"name": "ffn_post_norm-{N}", "to": "layer_{N}_post_ffn_norm"},
+{"name": "l_out-{N}", "to": "layer_{N}_output"},
+
+{"regex": "(?s:.*) \\((view|reshaped|permuted|cont|transposed|copy of .*)\\)", "to": null},
+{"regex": "(norm|norm_w|kq|kq_.*|kqv|kqv_m.*|wqkv|wqkv_b|bqkv|[QKV]cur.*|q_nope.*|[qk]_pe|k_nope_view|kv_cmpr_reshape)(-[0-9]+)?", "to": null},
+{"regex": "ffn_(up|up_b|down|silu|gelu|relu|out|post_norm)(-[0-9]+)?", "to": null},
+{"regex": "ffn_moe_(logits|probs.*|argsort|group_topk|weights_sum.*|weighted)(-[0-9]+)?", "to": null},
+{"regex": "(embd|pos_embd|inpL|inp_.*|result_output_no_bias|h_nextn|cache_[kv]_l[0-9]+.*|node_[0-9]+|leaf_[0-9]+)", "to": null}
+]})json";
+
+}  // namespace
+
+std::string_view llama_cpp_map() {
+  return kLlamaCppMap;
+}
+
+}  // namespace assay

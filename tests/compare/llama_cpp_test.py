@@ -1,0 +1,170 @@
+"""What llama.cpp logs of each architecture by its own names, held to Assay: llama_cpp_test.py ASSAY [--record PYTHON].
+
+llama_cpp.tar.xz has of each model below a log that an evaluation callback of llama-cpp-python 0.3.36 wrote: the last of
+six tokens, the first values of each tensor that has a name, of up to four layers. --record writes it anew: PYTHON has
+llama-cpp-python, gguf and NumPy.
+
+What would break: a tensor of llama.cpp that is held to another checkpoint, to none, or to one that the network lacks.
+"""
+
+import io
+import json
+import lzma
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+ARCHIVE = Path(__file__).with_name("llama_cpp.tar.xz")
+TOKENS = "7,3,11,19,2,23"
+LAST = 5
+LAYERS, VALUES = 4, 6
+# GELU is a table of float16 values there; what is another tensor is off by a tenth at least.
+TOLERANCE = 2e-3
+
+# What llama.cpp has no name for, or not one of each layer.
+NO_OUT = {"attn_out"}
+PARALLEL = NO_OUT | {"attn_residual"}
+POST_NORMS = {"post_ffn_norm"}
+HEAD_NORMS = {"q_norm", "k_norm"}
+ABSORBED = NO_OUT | {"q_rope", "k", "k_rope", "v", "kv_b"}
+
+GOLDENS = {
+    "cohere2": PARALLEL,
+    "deepseek2": ABSORBED,
+    "deepseek3": ABSORBED,
+    "falcon": PARALLEL,
+    "falcon-40b": PARALLEL,
+    "gemma2": NO_OUT | POST_NORMS,
+    "gemma3": NO_OUT,
+    "gpt2": NO_OUT,
+    "gptneox": PARALLEL,
+    "granite": set(),
+    "granitemoe": set(),
+    "mixtral": set(),
+    "nemotron": NO_OUT | {"ffn_out"},
+    "olmo2": NO_OUT | POST_NORMS,
+    "olmoe": NO_OUT,
+    "phi2": PARALLEL,
+    "phi3": PARALLEL,
+    "qwen2.5": NO_OUT,
+    "qwen3": NO_OUT,
+    "qwen3moe": NO_OUT,
+    "smollm3": set(),
+    "stablelm": NO_OUT,
+    "stablelm-parallel": NO_OUT | HEAD_NORMS,
+    "starcoder2": NO_OUT,
+    "tinyllama": set(),
+}
+# Of configs of conform/suite, with another number of layers where llama.cpp loads no other: the feature, then changes.
+WINDOWS = ["sliding_attention"] * 3 + ["full_attention"]
+SYNTHETIC = {
+    "command-r": ("family_cohere", {}, PARALLEL),
+    "command-r-plus": ("use_qk_norm", {"num_hidden_layers": 64}, PARALLEL | HEAD_NORMS),
+    "deepseek2-lite": ("family_deepseek_v2", {"num_hidden_layers": 27}, NO_OUT | {"k"}),
+    "exaone4": ("family_exaone4", {"num_hidden_layers": 64, "layer_types": WINDOWS * 16}, POST_NORMS),
+    "gemma": ("family_gemma", {}, NO_OUT),
+    "gpt-oss": ("family_gpt_oss", {}, set()),
+    "gptneox-sequential": ("sequential_residual", {}, NO_OUT),
+    "granitemoe-without-shared": ("family_granitemoe", {}, set()),
+    "llama-biases": ("mlp_bias", {"attention_bias": True}, set()),
+}
+
+
+def assay(*arguments):
+    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, cwd=ROOT)
+
+
+def model_file(name, folder):
+    if name in GOLDENS:
+        return ROOT / "golden" / name / f"{name}-f32.gguf"
+    feature, changes, _ = SYNTHETIC[name]
+    config = json.loads((ROOT / "conform" / "suite" / feature / "case.json").read_text())["config"] | changes
+    (folder / "config.json").write_text(json.dumps(config))
+    made = assay("synth", folder / "config.json", "-o", folder / "model.gguf", "--type", "F32")
+    if made.returncode != 0:
+        raise RuntimeError(made.stderr)
+    return folder / "model.gguf"
+
+
+class Names(unittest.TestCase):
+    def kinds(self, checkpoints):
+        return {re.sub(r"^layer_\d+_", "", checkpoint) for checkpoint in checkpoints}
+
+    def of_layers(self, log):
+        """--checkpoints: all of the log's layers that are recorded."""
+        layers = {int(n) for n in re.findall(r'"layer_(\d+)_output"', log.read_text())}
+        return ",".join(["embedding", *(f"layer_{n}_*" for n in sorted(layers) if n < LAYERS), "final_norm", "logits"])
+
+    def hold(self, name, lacking, folder):
+        recorded, ours = folder / "recorded.jsonl", folder / "ours.jsonl"
+        with tarfile.open(ARCHIVE) as archive:
+            recorded.write_bytes(archive.extractfile(f"{name}.jsonl").read())
+        model = model_file(name, folder)
+        ran = assay("run", model, "--tokens", TOKENS, "-n", 0, "--log", ours, "--checkpoints", "ops", "--values", "all")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        allowed = [word for kind in sorted(lacking) for word in ("--allow-missing", f"layer_*_{kind}")]
+        narrowed = ["--tokens", f"{LAST}..{LAST}", "--checkpoints", self.of_layers(ours), *allowed]
+        answer = assay("compare", ours, recorded, "--map", "llama.cpp", "--format", "json", *narrowed)
+        self.assertEqual((answer.returncode, answer.stderr), (0, ""), answer.stdout[:400])
+        report = json.loads(answer.stdout)
+        self.assertEqual(report["summary"]["unmatched_got"], 0, "a record of llama.cpp's that the network lacks")
+        logged = {json.loads(line).get("checkpoint", "embedding") for line in ours.read_text().splitlines()}
+        self.assertEqual(self.kinds(logged) - self.kinds(r["checkpoint"] for r in report["results"]), lacking)
+        for result in report["results"]:
+            self.assertLess(result["rel_l2"], TOLERANCE, result["checkpoint"])
+
+    def test_each_architecture(self):
+        models = GOLDENS | {name: lacking for name, (*_, lacking) in SYNTHETIC.items()}
+        for name, lacking in models.items():
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                self.hold(name, lacking, Path(folder))
+
+    def test_none_is_left_out(self):
+        with tarfile.open(ARCHIVE) as archive:
+            headers = [json.loads(archive.extractfile(log).readline()) for log in archive]
+        known = re.search(r"A is one of (.*)", assay("compare", ARCHIVE, ARCHIVE, "--map", "llama.cpp:arch=none").stderr)
+        self.assertEqual({header["model"]["arch"] for header in headers}, set(known[1].split(", ")))
+
+
+def kept_lines(log):
+    """The header, and of the last token the records that a test reads."""
+    is_fused = '"arch":"phi3"' in log.read_text()  # its ffn_up ends with what is compared
+    for line in log.read_text().splitlines():
+        record = json.loads(line)
+        name = record.get("checkpoint", "")
+        layer = re.search(r"-(\d+)", name)
+        is_read = not name.startswith("node_") and (not layer or int(layer[1]) < LAYERS)
+        if is_read and record.get("token_idx", LAST) == LAST:
+            record.pop("summary", None)
+            if name and not (is_fused and name.startswith("ffn_up")):
+                record["values"] = record["values"][:VALUES]
+            yield json.dumps(record, separators=(",", ":")) + "\n"
+
+
+def record(python):
+    with tarfile.open(ARCHIVE, "w:xz", preset=9 | lzma.PRESET_EXTREME) as archive:
+        for name in sorted(GOLDENS | SYNTHETIC):
+            with tempfile.TemporaryDirectory() as folder:
+                log = Path(folder, "log.jsonl")
+                model = model_file(name, Path(folder))
+                command = [python, "-m", "generate.llamacpp", model, "--tokens", TOKENS, "--log", log, "--own-names"]
+                environment = os.environ | {"PYTHONPATH": str(ROOT / "python"), "ASSAY_LOG_TS": "off"}
+                subprocess.run([*command, "--values", "all"], check=True, cwd=ROOT / "golden", env=environment)
+                data = "".join(kept_lines(log)).encode()
+            entry = tarfile.TarInfo(f"{name}.jsonl")
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+
+
+if __name__ == "__main__":
+    PROGRAM = sys.argv.pop(1)
+    if sys.argv[1:2] == ["--record"]:
+        record(sys.argv[2])
+    else:
+        unittest.main()

@@ -274,14 +274,16 @@ void expect_usual(const std::map<std::string, Usual>& usual_of) {
   }
 }
 
-void expect_in_parity(const GoldenSequence& sequence, const Passage& run, Math math, bool rounds) {
+void expect_in_parity(const GoldenSequence& sequence, const Passage& run, Backend backend,
+                      Math math, bool rounds) {
   if (!rounds) {
     EXPECT_EQ(run.generated(), sequence.greedy);
   }
   const bool library = math == Math::kLibrary;
-  const auto& tolerance_of = library  ? sequence.library_tolerance_of
-                             : rounds ? sequence.fast_tolerance_of
-                                      : sequence.tolerance_of;
+  const auto& tolerance_of = library && backend == Backend::kCuda ? sequence.cublas_tolerance_of
+                             : library                            ? sequence.library_tolerance_of
+                             : rounds                             ? sequence.fast_tolerance_of
+                                                                  : sequence.tolerance_of;
   const auto& usual_within = library ? sequence.library_usual_of : sequence.fast_usual_of;
   for (const std::string& log : sequence.logs) {
     SCOPED_TRACE(log);
@@ -347,7 +349,7 @@ TEST_P(GoldenTest, EveryCheckpointIsWithinItsTolerance) {
     SCOPED_TRACE(sequence.name);
     Passage run(model, *kernels, sequence, rounds);
     run.evaluate(surface.first);
-    expect_in_parity(sequence, run, math, rounds);
+    expect_in_parity(sequence, run, backend, math, rounds);
   }
 }
 

@@ -360,7 +360,7 @@ void warn(std::string warning, Comparison& comparison) {
 }
 
 // Whether no prompt of the judged log has BOS: each begins without the reference's first token, the
-// same in all of them. A token that a single one of a batch lacks is none, and more than one is a
+// same in all of them. A token that a single one of a batch lacks is no BOS, and more than one is a
 // prompt that is cut.
 bool lacks_bos(const std::vector<Logs>& pairs) {
   std::optional<int64_t> bos;

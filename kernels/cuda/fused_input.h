@@ -211,7 +211,7 @@ class RoundedInput {
     const auto width = static_cast<int>(source.width);
     x_.fill(own, kThreads, [&](int i) {
       const float4 four = norm.four<kWhole>(source, i, floats.template four<kWhole>(i, width));
-      // An infinite factor times 0 is none.
+      // An infinite factor times a weight of 0 is NaN.
       return i < width ? four : float4{0.0F, 0.0F, 0.0F, 0.0F};
     });
     see_normed(source, [&](int i) { return norm.element(source, i, floats[i]); });

@@ -155,7 +155,7 @@ TEST_F(GoldenReview, WhatAManifestStatesOfChoicesIsHeldToTheLog) {
                           stated + " in logs[f32.jsonl].argmax_min_gap; "));
   }
   EXPECT_EQ(verify_with("\"n_predict\"", "\"argmax_min_gap\": 0, \"n_predict\"").exit_code, 0);
-  // An id that is never chosen is passed over, and is none that was.
+  // An id that is never chosen is passed over; one that was must not be.
   EXPECT_EQ(verify_with("\"padding_ids\": []", "\"padding_ids\": [0]").exit_code, 0);
   EXPECT_THAT(verify_with("\"padding_ids\": []", "\"padding_ids\": [3]").err,
               HasSubstr("f32.jsonl: chooses 0 at 3, and the manifest states 3 in "));

@@ -75,7 +75,7 @@ TEST_F(PerfCommand, WhatTheHeadSkipsIsNotComparable) {
   EXPECT_THAT(outcome.out, testing::HasSubstr("skipped in the head: matvec|<b> (no)"));
 }
 
-// Breaks if a benchmark that is gone, or not run any more, is no longer judged and nobody notices.
+// Breaks if a benchmark that is gone, or not run any more, drops out of what is judged unseen.
 TEST_F(PerfCommand, WhatTheHeadLacksIsNotComparableUnlessAccepted) {
   const std::string base = put("base.json", R"({"benchmarks": [)" + entry("add", 1) + "," +
                                                 entry("sort<char[4]>/8", 1) + "]}");

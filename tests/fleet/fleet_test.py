@@ -265,7 +265,7 @@ class Fleet(FleetCase):
         self.assertIn("no run of the reference has its model, type and tokens", answer.stderr)
 
     def test_several_engines_as_the_reference_are_told(self):
-        """A run that says float64 of itself would drop out of what is judged, and nobody would miss it."""
+        """A run that says float64 of itself would drop out of what is judged unseen."""
         copy = self.copy()
         for path in copy.glob("run=*/run.json"):
             run = json.loads(path.read_text())

@@ -24,8 +24,10 @@ ARCHIVE = Path(__file__).with_name("llama_cpp.tar.xz")
 TOKENS = "7,3,11,19,2,23"
 LAST = 5
 LAYERS, VALUES = 4, 6
-# GELU is a table of float16 values there; what is another tensor is off by a tenth at least.
-TOLERANCE = 2e-3
+# 32-bit sums in another order, up to 2.4e-6. GELU is a table of float16 values there, up to 9.3e-4; gpt-oss is 1.2e-3 off,
+# for a reason that is not known. What is another tensor is off by a tenth at least.
+TOLERANCE, ROUNDED_TOLERANCE = 1e-5, 2e-3
+ROUNDED = "falcon falcon-40b gemma gemma2 gemma3 gpt2 gpt-oss gptneox gptneox-sequential phi2 starcoder2".split()
 
 # What llama.cpp has no name for, or not one of each layer.
 NO_OUT = {"attn_out"}
@@ -117,7 +119,8 @@ class Names(unittest.TestCase):
         logged = {json.loads(line).get("checkpoint", "embedding") for line in ours.read_text().splitlines()}
         self.assertEqual(self.kinds(logged) - self.kinds(r["checkpoint"] for r in report["results"]), lacking)
         for result in report["results"]:
-            self.assertLess(result["rel_l2"], TOLERANCE, result["checkpoint"])
+            tolerance = ROUNDED_TOLERANCE if name in ROUNDED else TOLERANCE
+            self.assertLess(result["rel_l2"], tolerance, result["checkpoint"])
 
     def test_each_architecture(self):
         models = GOLDENS | {name: lacking for name, (*_, lacking) in SYNTHETIC.items()}

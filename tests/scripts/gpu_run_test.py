@@ -91,10 +91,10 @@ class GpuRun(unittest.TestCase):
         self.program("compute-sanitizer", f"{FIRST}; echo '========= ERROR SUMMARY: 2 errors'; exit 1")
         answer = self.run_part("sanitize", "racecheck")
         self.assertEqual(answer.returncode, 1)
-        self.assertRegex(self.summary(), r"  OpTest: FAILED, see \S+, \d+ s: \n      ========= ERROR SUMMARY: 2 errors")
+        self.assertRegex(self.summary(), r"recordings: FAILED, see \S+, \d+ s: \n      ========= ERROR SUMMARY: 2 errors")
         self.program("compute-sanitizer", 'shift 4; "$@"')
         self.assertEqual(self.run_part("sanitize", "racecheck").returncode, 0, self.summary())
-        self.assertRegex(self.summary(), r"  RecordingTest: ok, \d+ s: 1 passed, 0 failed, 0 skipped\n")
+        self.assertRegex(self.summary(), r"recordings: ok, \d+ s: 1 passed, 0 failed, 0 skipped\n")
 
     def test_a_file_that_was_not_made_is_told(self):
         self.program("assay", "exit 3")

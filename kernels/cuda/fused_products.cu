@@ -199,7 +199,8 @@ ASSAY_KERNEL(kThreads, kBlocksAtOnce, product_kernel, ASSAY_CONSTANT(Step) s,
 // What a block keeps of its input in shared memory.
 size_t input_bytes(Math math, int64_t width, bool is_normed, Rounding rounding) {
   const bool keeps_floats = is_normed || (math != Math::kExact && rounding == Rounding::kNone);
-  const size_t floats = keeps_floats ? static_cast<size_t>(width) * sizeof(float) : 0;
+  // Up to a multiple of 16 bytes: two floats may be read where only one is left.
+  const size_t floats = keeps_floats ? static_cast<size_t>((width + 3) / 4) * sizeof(float4) : 0;
   return floats + vectors_bytes(width, 1, rounding);
 }
 

@@ -20,14 +20,34 @@ struct InputSource {
   Global<float> normed_seen;
 };
 
-// Lets what a norm multiplies by come to the second-level cache: no launch writes it.
-__device__ inline void prefetch_norm(const InputSource& s) {
-  constexpr int kLine = 128 / sizeof(float);
-  for (int64_t i = int64_t{threadIdx.x} * kLine; i < s.width; i += kThreads * kLine) {
-    if (s.weight) prefetch(s.weight, i);
-    if (s.bias) prefetch(s.bias, i);
+// What a norm multiplies by and adds, which no launch writes: what a thread needs first comes to
+// the first-level cache before it waits for launches, the rest to the second-level one.
+class NormAhead {
+ public:
+  __device__ explicit NormAhead(const InputSource& s) {
+    constexpr int kLine = 128 / sizeof(float);
+    for (int64_t i = int64_t{threadIdx.x} * kLine; i < s.width; i += kThreads * kLine) {
+      if (s.weight) prefetch(s.weight, i);
+      if (s.bias) prefetch(s.bias, i);
+    }
+    ASSAY_UNROLL
+    for (int i = 0; i < kFours; ++i) {
+      const int64_t at = 4 * (int64_t{threadIdx.x} + i * kThreads);
+      if (s.weight && at < s.width) ahead_[i] = s.weight[at];
+      if (s.bias && at < s.width) ahead_[kFours + i] = s.bias[at];
+    }
   }
-}
+  // They have come.
+  __device__ void keep() const {
+    ASSAY_UNROLL
+    for (int i = 0; i < 2 * kFours; ++i) assay::ASSAY_DEVICE::keep(ahead_[i]);
+  }
+
+ private:
+  static constexpr int kFours = 2;
+
+  float ahead_[2 * kFours] = {};
+};
 
 // Of a vector of n, where there are so many.
 template <bool kWhole, class To>
@@ -84,27 +104,37 @@ struct Normalizer {
   }
 
   __device__ float element(const InputSource& s, int i, float x) const {
-    return element(s, x, s.weight[i], s.bias ? s.bias[i] : 0.0F);
+    return s.bias ? element<true>(x, s.weight[i], s.bias[i]) : element<false>(x, s.weight[i], 0.0F);
   }
 
   // Elements i to i + 3, of which the vector's are `four`; 0 behind its end.
-  template <bool kWhole>
+  template <bool kWhole, bool kHasBias>
   __device__ float4 four(const InputSource& s, int i, const float4& four) const {
     const auto width = static_cast<int>(s.width);
     const float4 weight = four_of<kWhole>(s.weight, i, width);
-    const float4 bias = four_of<kWhole>(s.bias, i, s.bias ? width : 0);
-    return {element(s, four.x, weight.x, bias.x), element(s, four.y, weight.y, bias.y),
-            element(s, four.z, weight.z, bias.z), element(s, four.w, weight.w, bias.w)};
+    float4 bias = {0.0F, 0.0F, 0.0F, 0.0F};
+    if constexpr (kHasBias) bias = four_of<kWhole>(s.bias, i, width);
+    return {
+        element<kHasBias>(four.x, weight.x, bias.x), element<kHasBias>(four.y, weight.y, bias.y),
+        element<kHasBias>(four.z, weight.z, bias.z), element<kHasBias>(four.w, weight.w, bias.w)};
   }
 
  private:
-  // One form for all norms, and no branch: mean is 0 where x is as it stands, and x - 0 is x.
-  __device__ float element(const InputSource& s, float x, float weight, float bias) const {
+  // Mean is 0 where x is as it stands, and x - 0 is x.
+  template <bool kHasBias>
+  __device__ float element(float x, float weight, float bias) const {
     const double scaled = (x - mean) * factor * weight;
-    const double with_bias = scaled + bias;
-    return static_cast<float>(s.bias ? with_bias : scaled);
+    return static_cast<float>(kHasBias ? scaled + bias : scaled);
   }
 };
+
+// run(true_type) if a norm has a bias, else run(false_type): conversions to double that are not
+// needed take most of the time of those that are.
+template <class Run>
+__device__ void for_bias(const InputSource& s, const Run& run) {
+  if (s.bias) return run(std::true_type{});
+  run(std::false_type{});
+}
 
 // Writes element(i) of the norm, where somebody looks.
 template <class Element>
@@ -143,11 +173,14 @@ class SharedInput {
     const Normalizer norm(source, x_);
     for_width(width, [&](auto whole) {
       constexpr bool kWhole = decltype(whole)::value;
-      ASSAY_UNROLL_BY_4
-      for (int i = 4 * static_cast<int>(threadIdx.x); i < width; i += 4 * kThreads) {
-        const float4 four = norm.four<kWhole>(source, i, four_of<kWhole>(x_, i, width));
-        put_four<kWhole>(Place{x_}, i, width, four);
-      }
+      for_bias(source, [&](auto bias) {
+        ASSAY_UNROLL_BY_4
+        for (int i = 4 * static_cast<int>(threadIdx.x); i < width; i += 4 * kThreads) {
+          const float4 four =
+              norm.four<kWhole, decltype(bias)::value>(source, i, four_of<kWhole>(x_, i, width));
+          put_four<kWhole>(Place{x_}, i, width, four);
+        }
+      });
     });
     __syncthreads();
     see_normed(source, [&](int i) { return x_[i]; });
@@ -209,10 +242,13 @@ class RoundedInput {
     __syncthreads();
     const Normalizer norm(source, floats);
     const auto width = static_cast<int>(source.width);
-    x_.fill(own, kThreads, [&](int i) {
-      const float4 four = norm.four<kWhole>(source, i, floats.template four<kWhole>(i, width));
-      // An infinite factor times a weight of 0 is NaN.
-      return i < width ? four : float4{0.0F, 0.0F, 0.0F, 0.0F};
+    for_bias(source, [&](auto bias) {
+      x_.fill(own, kThreads, [&](int i) {
+        const float4 four = norm.four<kWhole, decltype(bias)::value>(
+            source, i, floats.template four<kWhole>(i, width));
+        // An infinite factor times a weight of 0 is NaN.
+        return i < width ? four : float4{0.0F, 0.0F, 0.0F, 0.0F};
+      });
     });
     see_normed(source, [&](int i) { return norm.element(source, i, floats[i]); });
   }

@@ -100,11 +100,10 @@ __device__ Place place_of(const Step& s, int unit, int row_of_unit) {
   return place;
 }
 
-// What a row's product meets, read while the row is multiplied, by the thread that writes it.
+// What a row's product meets, read before it is there by the thread that writes it.
 struct Beside {
   float residual = 0.0F;
   int32_t position = 0;
-  float2 cos_sin = {1.0F, 0.0F};
 };
 
 __device__ Beside read_beside(const Step& s, const Place& place) {
@@ -112,19 +111,22 @@ __device__ Beside read_beside(const Step& s, const Place& place) {
   if (!place.inside || thread_of_row() != 0) return beside;
   if (s.kind == Kind::kResidual) beside.residual = s.out[place.row];
   if (s.kind == Kind::kQkv) beside.position = s.position[0];
-  if (place.turns) {
-    const int at = beside.position % s.n_angles * s.rotary_dim + 2 * place.pair;
-    beside.cos_sin = load_from<float2>(s.cos_sin, at);
-  }
   return beside;
 }
 
+// Cosine and sine of the angle by which the pair of the place is turned, if it is.
+__device__ float2 read_angle(const Step& s, const Place& place, const Beside& beside) {
+  if (!place.turns || !place.inside || thread_of_row() != 0) return {1.0F, 0.0F};
+  const auto which = static_cast<uint32_t>(beside.position) % static_cast<uint32_t>(s.n_angles);
+  return load_from<float2>(s.cos_sin, static_cast<int>(which) * s.rotary_dim + 2 * place.pair);
+}
+
 // `own` and the other row's product of the pair, turned, and stored where it belongs.
-__device__ void finish_qkv(const Step& s, const Place& place, const Beside& beside, float own,
-                           float other) {
+__device__ void finish_qkv(const Step& s, const Place& place, const Beside& beside,
+                           const float2& angle, float own, float other) {
   float turned = own;
   if (place.turns) {
-    const auto [cos, sin] = beside.cos_sin;
+    const auto [cos, sin] = angle;
     turned = place.is_second ? other * sin + own * cos : own * cos - other * sin;
   }
   store_if(s.seen[place.first], place.row, own);
@@ -160,23 +162,26 @@ ASSAY_KERNEL(kThreads, kBlocksAtOnce, product_kernel, ASSAY_CONSTANT(Step) s,
   touch(s);
   touch(source);
   ASSAY_STAGE(stage, kGroups, Input::kFactorGroups);
-  const int warp = static_cast<int>(threadIdx.x) / kWarpThreads;
+  const int warp = uniform(static_cast<int>(threadIdx.x) / kWarpThreads);
   const int row_of_unit = static_cast<int>(threadIdx.x) % kWarpThreads / kRowThreads;
   // Neighbouring units go to different blocks: few units, too, are spread over all.
   const auto n_blocks = static_cast<int>(gridDim.x);
   int unit = warp * n_blocks + static_cast<int>(blockIdx.x);
-  if (unit < n_units) {
-    const Place place = place_of(s, unit, row_of_unit);
+  const bool has_unit = unit < n_units;
+  Place place;
+  if (has_unit) {
+    place = place_of(s, unit, row_of_unit);
     for (int i = place.first; i <= place.last; ++i) prefetch_row<kRowThreads>(s.rows[i], place.row);
   }
-  prefetch_norm(source);
+  const NormAhead norm(source);
   wait_for_launches();
+  norm.keep();
   let_next_launch_start();
+  Beside beside;
+  if (has_unit) beside = read_beside(s, place);
   const Input x(source);
-  ASSAY_NO_UNROLL
-  for (; unit < n_units; unit += kWarps * n_blocks) {
-    const Place place = place_of(s, unit, row_of_unit);
-    const Beside beside = read_beside(s, place);
+  while (unit < n_units) {
+    const float2 angle = read_angle(s, place, beside);
     float before = 0.0F;
     float product = 0.0F;
     ASSAY_NO_UNROLL
@@ -188,11 +193,15 @@ ASSAY_KERNEL(kThreads, kBlocksAtOnce, product_kernel, ASSAY_CONSTANT(Step) s,
     if (s.kind == Kind::kQkv) other = __shfl_xor_sync(0xFFFFFFFFU, product, kRowThreads);
     if (place.inside && thread_of_row() == 0) {
       if (s.kind == Kind::kQkv) {
-        finish_qkv(s, place, beside, product, other);
+        finish_qkv(s, place, beside, angle, product, other);
       } else {
         finish(s, place, beside, before, product);
       }
     }
+    unit += kWarps * n_blocks;
+    if (unit >= n_units) break;
+    place = place_of(s, unit, row_of_unit);
+    beside = read_beside(s, place);
   }
 }
 

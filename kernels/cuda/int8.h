@@ -150,32 +150,47 @@ class OwnBlock : public OwnHalves<Type> {
   // Of each chunk, the first whose factor the thread needs.
   __device__ uint32_t factor_element() const { return Own::thread_ * kActivationBlock; }
 
-  // All threads of the warp must call it if the halves are 32 elements apart.
+  // The sums of the products of both halves.
+  struct HalfDots {
+    int first;
+    int second;
+  };
+
   template <class Words>
-  __device__ void multiply(const uint32_t (&codes)[2][4], const Factor& factor,
-                           const Int8Blocks<Words>& x, int chunk) {
+  __device__ HalfDots multiply_halves(const uint32_t (&codes)[2][4], const Int8Blocks<Words>& x,
+                                      int chunk) const {
+    return {add_products(codes[0], x.codes(chunk, Own::first_place_), 0),
+            add_products(codes[1], x.codes(chunk, Own::second_place_), 0)};
+  }
+
+  // That of the thread's block. All threads of the warp must call it if the halves are 32 elements
+  // apart.
+  __device__ int join(const HalfDots& halves) const {
+    if constexpr (Own::kApart == 1) return halves.first + halves.second;
+    const bool is_odd = Own::thread_ % 2 != 0;
+    return (is_odd ? halves.second : halves.first) +
+           __shfl_xor_sync(0xFFFFFFFFU, is_odd ? halves.first : halves.second, 1);
+  }
+
+  // To the thread's lane, if the chunk is there: without a branch, so that what is done for several
+  // chunks is done beside each other.
+  template <class Words>
+  __device__ void add(int dot, const Factor& factor, const Int8Blocks<Words>& x, int chunk,
+                      bool is_there) {
     const uint32_t block = Own::thread_;
-    const uint4 first = x.codes(chunk, Own::first_place_);
-    const uint4 second = x.codes(chunk, Own::second_place_);
-    int dot = add_products(codes[0], first, 0);
-    if constexpr (Own::kApart == 1) {
-      dot = add_products(codes[1], second, dot);
-    } else {
-      const int of_next = add_products(codes[1], second, 0);
-      const bool is_odd = block % 2 != 0;
-      dot = (is_odd ? of_next : dot) + __shfl_xor_sync(0xFFFFFFFFU, is_odd ? dot : of_next, 1);
-    }
     if constexpr (Type::kOffset != 0) {
       dot -= Type::kOffset *
              (x.half_factor(chunk, 2 * block).total + x.half_factor(chunk, 2 * block + 1).total);
     }
+    float lane = 0.0F;
     if constexpr (Type::kShift == Shift::kNone) {
-      lane_ = fmaf(static_cast<float>(dot), factor.scale * x.scale(chunk, block), lane_);
+      lane = fmaf(static_cast<float>(dot), factor.scale * x.scale(chunk, block), lane_);
     } else {
       const float2 of_x = x.scale_and_sum(chunk, block);
-      lane_ = fmaf(static_cast<float>(dot), factor.scale * of_x.x, lane_);
-      lane_ = add_shift<Type>(factor, of_x.y, lane_);
+      lane = fmaf(static_cast<float>(dot), factor.scale * of_x.x, lane_);
+      lane = add_shift<Type>(factor, of_x.y, lane);
     }
+    lane_ = is_there ? lane : lane_;
   }
 
   __device__ float sum() const { return sum_of_eight(lane_); }
@@ -237,30 +252,56 @@ __device__ float multiply_row_int8(const Rows& rows, int64_t row, Stage& stage,
       own.multiply(halves.codes, factors, x, first / kChunk<Type>);
     } else {
       const uint32_t group = own.factor_element() % Type::kElements / Type::kGroup;
-      own.multiply(halves.codes, Type::factor(block, group), x, first / kChunk<Type>);
+      const int which = first / kChunk<Type>;
+      own.add(own.join(own.multiply_halves(halves.codes, x, which)), Type::factor(block, group), x,
+              which, true);
     }
   }
   return own.sum();
 }
 
-// Q4_K and Q5_K: a thread reads what it needs where it is, a round of kAhead blocks while it
-// multiplies the one before.
+// Q4_K and Q5_K: a thread reads what it needs where it is, some blocks while it multiplies those
+// before. It asks for them under no condition: what is read under one is put elsewhere, and so
+// waited for, before anything is multiplied. Behind the last block it reads that again.
 template <class Type, class Words>
 __device__ float multiply_aligned_row(const Rows& rows, int64_t row, const Int8Blocks<Words>& x) {
-  constexpr int kAhead = KHalves<Type>::kHasHighBits ? 2 : 3;
+  constexpr int kAtOnce = KHalves<Type>::kHasHighBits ? 2 : 4;
   OwnBlock<Type> own;
   const typename KHalves<Type>::Place place(own.element(), own.factor_element() / Type::kGroup);
-  const auto load = [&](KHalves<Type>& halves, const Global<const uint8_t>& from, int i) {
-    halves.load(from, int64_t{i} * Type::kBytes, place);
+  const Global<const uint8_t> data = rows.data.from(row * rows.stride);
+  const int n_blocks = rows.columns / Type::kElements;
+  const auto at_most_last = [&](int block) { return block < n_blocks ? block : n_blocks - 1; };
+  const auto load_some = [&](KHalves<Type>(&some)[kAtOnce], int first) {
+    ASSAY_UNROLL
+    for (int i = 0; i < kAtOnce; ++i) {
+      some[i].load(data, int64_t{at_most_last(first + i)} * Type::kBytes, place,
+                   first + i >= n_blocks);
+    }
   };
-  const auto multiply = [&](const KHalves<Type>& halves, int block) {
-    uint32_t codes[2][4];
-    Factor factor;
-    halves.unpack(place, codes, factor);
-    own.multiply(codes, factor, x, block);
-  };
-  multiply_rounds<kAhead, Type::kBytes, KHalves<Type>>(
-      rows.data.from(row * rows.stride), rows.columns / Type::kElements, load, multiply);
+  KHalves<Type> next[kAtOnce];
+  load_some(next, 0);
+  ASSAY_NO_UNROLL
+  for (int first = 0; first < n_blocks; first += kAtOnce) {
+    KHalves<Type> some[kAtOnce];
+    ASSAY_UNROLL
+    for (int i = 0; i < kAtOnce; ++i) some[i] = next[i];
+    if (first + kAtOnce < n_blocks) load_some(next, first + kAtOnce);
+    typename OwnBlock<Type>::HalfDots halves[kAtOnce];
+    Factor factors[kAtOnce];
+    ASSAY_UNROLL
+    for (int i = 0; i < kAtOnce; ++i) {
+      uint32_t codes[2][4];
+      some[i].unpack(place, codes, factors[i]);
+      halves[i] = own.multiply_halves(codes, x, at_most_last(first + i));
+    }
+    int dots[kAtOnce];
+    ASSAY_UNROLL
+    for (int i = 0; i < kAtOnce; ++i) dots[i] = own.join(halves[i]);
+    ASSAY_UNROLL
+    for (int i = 0; i < kAtOnce; ++i) {
+      own.add(dots[i], factors[i], x, at_most_last(first + i), first + i < n_blocks);
+    }
+  }
   return own.sum();
 }
 

@@ -78,6 +78,7 @@ constexpr int kMaxGroups = 16;
 template <class Accumulate>
 __device__ double sum_in_block(int64_t n, Accumulate accumulate) {
   constexpr int kRun = 512;
+  constexpr int kAhead = 8;
   ASSAY_SHARED(double, runs, kMaxGroups);
   const auto count = static_cast<int>(n);
   const int n_groups = static_cast<int>(blockDim.x) / kLanes;
@@ -85,19 +86,24 @@ __device__ double sum_in_block(int64_t n, Accumulate accumulate) {
   double sum = 0.0;
   for (int round = 0; round < count; round += n_groups * kRun) {
     const int first = round + group * kRun + lane_of_group();
+    const int end = round + (group + 1) * kRun < count ? round + (group + 1) * kRun : count;
     double lane = 0.0;
-    if (round + (group + 1) * kRun <= count) {
-      // Written out, so that what a lane adds up is read ahead of the one chain of its sums.
+    int i = first;
+    // Some are read ahead of the one chain of a lane's sums.
+    ASSAY_NO_UNROLL
+    for (; i + (kAhead - 1) * kLanes < end; i += kAhead * kLanes) {
       ASSAY_UNROLL
-      for (int i = 0; i < kRun; i += kLanes) lane = accumulate(lane, first + i);
-    } else {
-      ASSAY_NO_UNROLL
-      for (int i = first; i < count; i += kLanes) lane = accumulate(lane, i);
+      for (int ahead = 0; ahead < kAhead; ++ahead) lane = accumulate(lane, i + ahead * kLanes);
     }
+    ASSAY_NO_UNROLL
+    for (; i < end; i += kLanes) lane = accumulate(lane, i);
     lane = sum_lanes(lane);
     if (lane_of_group() == 0) runs[group] = lane;
     __syncthreads();
-    for (int run = 0; run < n_groups && round + run * kRun < count; ++run) sum = sum + runs[run];
+    const int n_left = (count - round + kRun - 1) / kRun;
+    const int n_runs = n_left < n_groups ? n_left : n_groups;
+    ASSAY_UNROLL_BY_4
+    for (int run = 0; run < n_runs; ++run) sum = sum + runs[run];
     __syncthreads();  // before the next write to them
   }
   return sum;

@@ -18,12 +18,17 @@
 // - Bytes: what a function takes bytes as that range_of() or range() pointed to, so that what it
 //   reads is counted; plain_bytes(bytes): their address, for functions that know no Bytes.
 // - load_as<T>(bytes): a T at a multiple of its size.
-// - load_weights<T, kReaders>(global bytes, offset): a T at a multiple of its size that no kernel
-//   writes, which so many threads read alike.
+// - load_weights<T, kReaders>(global bytes, offset, is_again): a T at a multiple of its size that
+// no
+//   kernel writes, which so many threads read alike. is_again: the thread has just read it, so that
+//   it comes from the first-level cache.
 // - half_to_float(bits): a binary16.
+// - uniform(n): n, which all threads of the warp have alike, and of which the compiler now knows
+//   that. All of them must call it.
 // - opaque(n): n, of which the compiler does not know that it never changes. What follows from it
 // is
 //   then computed where it is needed, and not kept in registers over a loop around that.
+// - keep(value): it has been read at this place at the latest, though nothing may use it.
 // - touch(parameter): a kernel's ASSAY_CONSTANT parameter comes to the cache of constants, so that
 //   nothing waits for it after wait_for_launches().
 // - reciprocal_near(x): 1 / x within a unit in the last place, of an x that is neither subnormal
@@ -130,8 +135,13 @@ __device__ inline void let_next_launch_start() {
 }
 
 template <class T, int kReaders>
-__device__ inline T load_weights(const Global<const uint8_t>& bytes, int64_t offset) {
+__device__ inline T load_weights(const Global<const uint8_t>& bytes, int64_t offset,
+                                 bool /*is_again*/ = false) {
   return __ldg(reinterpret_cast<const T*>(bytes.range(offset, sizeof(T))));
+}
+
+__device__ inline int uniform(int n) {
+  return __shfl_sync(0xFFFFFFFFU, n, 0);
 }
 
 using Bytes = const uint8_t*;
@@ -147,6 +157,10 @@ __device__ inline T load_as(Bytes address) {
 
 __device__ inline float half_to_float(uint16_t half) {
   return __half2float(__ushort_as_half(half));
+}
+
+__device__ inline void keep(float value) {
+  asm volatile("" ::"f"(value));
 }
 
 __device__ inline uint32_t opaque(uint32_t n) {

@@ -79,28 +79,38 @@ __device__ inline RoundedFour round_four(const float4& four_values, float most) 
   return four;
 }
 
+// kAtOnce times four elements, of which the first are four `first`, and the next so many times four
+// behind them: read, then rounded, then put at once, so that one does not wait for the other.
+template <class Four, int kAtOnce, class Values, class Put>
+__device__ void round_some(int first, int n_threads, int count, const Values& values,
+                           const Put& put) {
+  float4 read[kAtOnce];
+  ASSAY_UNROLL
+  for (int i = 0; i < kAtOnce; ++i) read[i] = values(4 * (first + i * n_threads));
+  Four rounded[kAtOnce];
+  ASSAY_UNROLL
+  for (int i = 0; i < kAtOnce; ++i) rounded[i] = Four(read[i]);
+  ASSAY_UNROLL
+  for (int i = 0; i < kAtOnce; ++i) {
+    if (first + i * n_threads < count) put(first + i * n_threads, rounded[i]);
+  }
+}
+
 // put(four, Four(values(4 * four))) of `count` times four elements, a multiple of 64, by thread
-// `thread` of n_threads. A few are read, then rounded, then put at once, so that one does not wait
-// for the other; values(i) is 0 behind the end. All threads of a warp must call it, with adjacent
-// numbers.
+// `thread` of n_threads; values(i) is 0 behind the end. All threads of a warp must call it, with
+// adjacent numbers.
 template <class Four, class Values, class Put>
 __device__ void round_fours(int count, int thread, int n_threads, const Values& values,
                             const Put& put) {
-  constexpr int kAtOnce = 4;
+  int first = 0;
   ASSAY_NO_UNROLL
-  for (int first = thread; first < count; first += kAtOnce * n_threads) {
-    float4 read[kAtOnce];
-    ASSAY_UNROLL
-    for (int i = 0; i < kAtOnce; ++i) {
-      read[i] = values(4 * (first + i * n_threads));
-    }
-    Four rounded[kAtOnce];
-    ASSAY_UNROLL
-    for (int i = 0; i < kAtOnce; ++i) rounded[i] = Four(read[i]);
-    ASSAY_UNROLL
-    for (int i = 0; i < kAtOnce; ++i) {
-      if (first + i * n_threads < count) put(first + i * n_threads, rounded[i]);
-    }
+  for (; count - first > 2 * n_threads; first += 4 * n_threads) {
+    round_some<Four, 4>(first + thread, n_threads, count, values, put);
+  }
+  if (count - first > n_threads) {
+    round_some<Four, 2>(first + thread, n_threads, count, values, put);
+  } else if (count - first > 0) {
+    round_some<Four, 1>(first + thread, n_threads, count, values, put);
   }
 }
 

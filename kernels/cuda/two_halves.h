@@ -145,10 +145,11 @@ class KHalves {
           mask_of_last(group < 4 ? 0 : 0x0FU) {}
   };
 
-  __device__ void load(const Global<const uint8_t>& row, int64_t at, const Place& place) {
-    scales_ = load_weights<uint4, 8>(row, at);
-    if constexpr (kHasHighBits) high_ = load_weights<uint4, 4>(row, at + place.high_bits);
-    codes_ = load_weights<uint4, 1>(row, at + place.codes);
+  __device__ void load(const Global<const uint8_t>& row, int64_t at, const Place& place,
+                       bool is_again) {
+    scales_ = load_weights<uint4, 8>(row, at, is_again);
+    if constexpr (kHasHighBits) high_ = load_weights<uint4, 4>(row, at + place.high_bits, is_again);
+    codes_ = load_weights<uint4, 1>(row, at + place.codes, is_again);
   }
 
   __device__ void unpack(const Place& place, uint32_t (&codes)[2][4], Factor& factor) const {

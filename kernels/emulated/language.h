@@ -299,12 +299,13 @@ T load_as(Bytes bytes, Place place = Place::here()) {
 }
 
 template <class T, int kReaders>
-T load_weights(const Global<const uint8_t>& bytes, int64_t offset, Place place = Place::here()) {
+T load_weights(const Global<const uint8_t>& bytes, int64_t offset, bool is_again = false,
+               Place place = Place::here()) {
   EmulatedCounts& counts = Block::current().counts();
   const uint64_t others = counts.read_bytes;
   const T value = load_as<T>(bytes.range(offset, sizeof(T), place), place);
   counts.read_bytes = others;
-  counts.copied_bytes += sizeof(T) / kReaders;
+  if (!is_again) counts.copied_bytes += sizeof(T) / kReaders;
   return value;
 }
 
@@ -444,6 +445,12 @@ void touch(const T& /*parameter*/) {}
 inline float reciprocal_near(float x) {
   return 1.0F / x;
 }
+
+inline int uniform(int n) {
+  return __shfl_sync(0xFFFFFFFFU, n, 0);
+}
+
+inline void keep(float /*value*/) {}
 
 inline uint32_t opaque(uint32_t n) {
   return n;

@@ -152,7 +152,14 @@ void Device::reserve(std::span<const size_t> sizes) {
 
 void* Device::allocate(size_t bytes) {
   reject_while_recording("an allocation");
-  return arena_.allocate(bytes);
+  void* const piece = arena_.allocate(bytes);
+  // Kernels copy 16 bytes at a time: what is behind the last of them is read, too, and left.
+  const size_t behind = (16 - bytes % 16) % 16;
+  if (behind > 0) {
+    ASSAY_CUDA_CHECK(
+        cudaMemsetAsync(static_cast<unsigned char*>(piece) + bytes, 0, behind, stream()));
+  }
+  return piece;
 }
 
 void Device::upload(const void* from, size_t bytes, void* to) {

@@ -124,6 +124,21 @@ TEST_F(CudaDeviceTest, WaitsForAMarkAndNotForWhatCameAfterIt) {
 
 // As many blocks as find room beside a kernel's own shared memory; one where none does, so that the
 // launch is what fails.
+// A kernel that copies 16 bytes at a time reads up to 15 behind an allocation.
+TEST_F(CudaDeviceTest, WhatIsReadBehindAnAllocationIsWritten) {
+  Device device;
+  std::vector<unsigned char> bytes(128, 0xFF);
+  void* const before = device.allocate(bytes.size());
+  device.upload(bytes.data(), bytes.size(), before);
+  device.release(before);
+  void* const piece = device.allocate(100);
+  ASSERT_EQ(piece, before);
+  device.download(piece, bytes.size(), bytes.data());
+  EXPECT_EQ(std::count(bytes.begin() + 100, bytes.begin() + 112, 0), 12);
+  EXPECT_EQ(bytes[99], 0xFF);
+  EXPECT_EQ(bytes[112], 0xFF);
+}
+
 TEST_F(CudaDeviceTest, CountsTheBlocksThatFindRoom) {
   Device device;
   EXPECT_EQ(device.residency("add", add, 256, 100 * 1024).blocks, 2U);

@@ -227,6 +227,14 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   return put(stream_of(stream, __func__), [=] { std::memcpy(to, from, bytes); });
 }
 
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+  ENTER();
+  if (!fake().holds(fake().device_memory, to, bytes)) {
+    return fake().report(cudaErrorInvalidValue);
+  }
+  return put(stream_of(stream, __func__), [=] { std::memset(to, value, bytes); });
+}
+
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel) {
   ENTER();
   FakeCuda::Kernel* const found = fake().kernel(kernel);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "assay/mutate/catalogue.h"
 #include "assay/mutate/compare_lane.h"
 #include "assay/mutate/unit_lane.h"
 #include "assay/mutate/vector_lane.h"
@@ -83,6 +84,24 @@ TEST(Power, NoLaneCatchesASoundEngine) {
     EXPECT_FALSE(compare.run(golden, nullptr).caught) << golden.name();
   }
   EXPECT_FALSE(run_vector_lane(options.vectors_folder, nullptr, *kernels).caught);
+}
+
+// What would break: positions of the last layer that the engine leaves out where nobody looks, in
+// models of two layers, whose second has the fault.
+TEST(Power, TheUnitLaneSeesAllPositionsOfTheLastLayer) {
+  std::vector<MissingModel> missing;
+  ThreadPool pool(2);
+  const auto kernels = make_cpu_kernels(pool);
+  const auto cases = read_golden_cases(
+      quick().golden_folder,
+      {.models = {"tinyllama", "gpt2"}, .types = {"F32"}, .prompts = {"haiku"}}, missing);
+  ASSERT_EQ(cases.size(), 2U);
+  for (const GoldenCase& golden : cases) {
+    for (const char* name : {"mask-missing", "mask-sees-next", "token-shift"}) {
+      EXPECT_TRUE(run_unit_lane(golden, &find_fault(name), *kernels).caught)
+          << golden.name() << " " << name;
+    }
+  }
 }
 
 // Noise at the floor that no golden could see would make "no false alarm" an empty sentence.

@@ -30,6 +30,13 @@ def tell_warnings(rows):
         tell(f"{len(kinds) - MOST_WARNINGS} further warnings; the table has them all")
 
 
+def tell_unchecked(judged, runs):
+    bare = sorted(run for run in judged if not runs[run]["sha256"])
+    if bare:
+        tell(f"warning: nothing shows that log.parquet is what was added in {len(bare)} of {len(judged)} runs, such as run={bare[0]}, "
+             "as run.json has no sha256: they are judged by all that they hold now; add them again")  # fmt: skip
+
+
 def add(options):
     place, night = options["dataset"], options["night"] or datetime.date.today().isoformat()
     if not is_date(night):
@@ -77,6 +84,7 @@ def compare(options):
     if len(engines) > 1:  # one of them may be what was to be judged
         tell(f"warning: {len(engines)} engines are the reference, so that their runs are not judged: {', '.join(engines[:4])}"
              f"{', ...' if len(engines) > 4 else ''}; name one with --reference")  # fmt: skip
+    tell_unchecked({run for pair in pairs for run in pair}, runs)
     results = Results(folder, job)
     rows = results.rows()
     left = [pair for pair in pairs if pair not in rows]

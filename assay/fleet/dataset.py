@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 RUN_FACTS = ("commit", "night", "added")
 HEADER_FACTS = ("engine", "backend", "math")
 MODEL_FACTS = ("name", "sha256", "arch", "type")
-SOUND = "assay.sound"  # in the metadata of log.parquet: what run.json says, too
+SOUND, HEADER = "assay.sound", "assay.header"  # in the metadata of log.parquet: what run.json says, too
 
 
 class Problem(Exception):
@@ -26,6 +26,13 @@ class Problem(Exception):
 def one_line(text):
     """Of an error of the system its reason alone."""
     return " ".join(str(getattr(text, "strerror", None) or text).split())
+
+
+def digest_of(file, digest):
+    """Adds the file's bytes to the digest."""
+    while piece := file.read(1 << 20):
+        digest.update(piece)
+    return digest
 
 
 def is_date(text):
@@ -94,6 +101,19 @@ class Dataset:
             raise Problem(f"{folder}/log.parquet: has {size} bytes, and run.json says {run['bytes']}; add the run again")
         return run
 
+    def check_log(self, run):
+        """Throws Problem unless log.parquet has the bytes that were added, where run.json states their hash."""
+        folder = f"run={run['run']}"
+        if not run["sha256"]:
+            return
+        try:
+            with self.open(folder, "log.parquet") as file:
+                found = digest_of(file, hashlib.sha256()).hexdigest()
+        except (OSError, ValueError) as error:
+            raise Problem(f"{folder}/log.parquet: {self.without_place(error)}"[:MOST_PROBLEM]) from None
+        if found != run["sha256"]:
+            raise Problem(f"{folder}/log.parquet: is not what was added, as its SHA-256 is not that in run.json; add the run again")
+
     def scan(self):
         """The runs by their ids, and the problems of those that cannot be taken, by folder."""
         runs, problems = {}, {}
@@ -129,7 +149,7 @@ def checked_run(run, folder):
     header = run["header"]
     if not isinstance(header.setdefault("model", {}), dict):
         refuse("'model' is not an object")
-    for holder, names in ((run, RUN_FACTS), (header, (*HEADER_FACTS, "prompt")), (header["model"], MODEL_FACTS)):
+    for holder, names in ((run, (*RUN_FACTS, "sha256")), (header, (*HEADER_FACTS, "prompt")), (header["model"], MODEL_FACTS)):
         for name in names:
             if holder.get(name) is None:
                 holder[name] = ""
@@ -204,18 +224,28 @@ def plan(runs, reference):
     return sorted(pairs), alone, engines
 
 
+def is_whole(dataset, folder):
+    """Whether the run is there, and its log is the one that was added."""
+    run, _ = dataset.try_run(folder)
+    try:
+        if run:
+            dataset.check_log(run)
+        return bool(run and run["sha256"])
+    except Problem:
+        return False
+
+
 def new_run(log, place, commit, night, program):
     """Adds a log, and returns its run's folder and warnings. The same log of the same commit and night is the same run."""
     digest = hashlib.sha256(f"{commit}\n{night}\n".encode())
     try:
         with open(log, "rb") as file:
-            while piece := file.read(1 << 20):
-                digest.update(piece)
+            digest_of(file, digest)
     except OSError as error:
         raise Problem(f"{log}: {error.strerror}") from None
     run = digest.hexdigest()[:16]
     target = os.path.join(place, f"run={run}")
-    if os.path.exists(os.path.join(target, "run.json")):
+    if is_whole(Dataset(place), os.path.basename(target)):
         return target, []
     work = tempfile.mkdtemp(prefix=".new-", dir=place)
     try:
@@ -229,15 +259,17 @@ def new_run(log, place, commit, night, program):
         is_sound = json.loads(sound.stdout)["sound"]
         to_parquet(arrays, parquet, {SOUND: json.dumps(is_sound)})
         os.remove(arrays)
+        with open(parquet, "rb") as file:
+            parquet_digest = digest_of(file, hashlib.sha256()).hexdigest()
         metadata = pq.read_metadata(parquet)
-        header = json.loads((metadata.metadata or {}).get(b"assay.header", b"{}"))
+        header = json.loads((metadata.metadata or {}).get(HEADER.encode(), b"{}"))
         groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
         values = sum(column.num_values for group in groups for column in map(group.column, range(group.num_columns))
                      if column.path_in_schema.startswith("values."))  # fmt: skip
         facts = {"assay_run": 1, "run": run, "commit": commit, "night": night,
                  "added": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
                  "bytes": os.path.getsize(parquet), "records": metadata.num_rows, "values": values, "header": header,
-                 "sound": is_sound}  # fmt: skip
+                 "sound": is_sound, "sha256": parquet_digest}  # fmt: skip
         checked_run(json.loads(json.dumps(facts)), f"run={run}")
         if not facts["header"].get("model"):
             raise Problem(f"{log}: no header names its model; log with a first line "
@@ -245,7 +277,7 @@ def new_run(log, place, commit, night, program):
         with open(os.path.join(work, "run.json"), "w") as file:
             json.dump(facts, file)
         os.chmod(work, 0o755)
-        shutil.rmtree(target, ignore_errors=True)  # a folder without run.json: half of a copy
+        shutil.rmtree(target, ignore_errors=True)  # half of a copy, or changed since
         with contextlib.suppress(OSError):  # another process has just added the same run
             os.rename(work, target)
     finally:

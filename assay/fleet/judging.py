@@ -36,7 +36,8 @@ class Spool:
         self.dataset, self.runs, self.folder = dataset, runs, folder
         self.connection, self.name = dataset.duckdb()
         self.problems = {}
-        self.sketched = set()  # runs that run.json and log.parquet call sound, and whose records all have sketch and summary
+        # Runs that run.json and log.parquet call sound, of known bytes, and whose records all have sketch and summary.
+        self.sketched = set()
         self.in_part = set()  # runs of which some record has a part of its values
 
     def has_heads(self, run):
@@ -46,6 +47,14 @@ class Spool:
     def needs_no_values(self, pair):
         whole = not any(run in self.in_part for run in pair)
         return set(pair) <= self.sketched and (whole or all(map(self.has_heads, pair)))
+
+    def check(self, runs):
+        """Finds those whose log.parquet was changed since it was added."""
+        for run in runs:
+            try:
+                self.dataset.check_log(self.runs[run])
+            except Problem as problem:
+                self.problems[run] = str(problem)
 
     def write(self, runs, folder, values):
         """Writes these logs with or without values."""
@@ -88,17 +97,20 @@ class Spool:
                 if pc.max(batch.column(3).slice(begin, end - begin)).as_py() is not False:
                     self.in_part.add(run)
                 begin = end
-        sound = self.sound_of(files)
+        sound, header = self.noted(SOUND, files), self.noted(HEADER, files)
         for file, run in place.items():
+            if file in header and json.loads(header[file]) != json.loads(self.runs[run]["header_line"]):
+                self.problems[run] = f"run={run}/run.json: has another header than log.parquet; add the run again"
             if self.runs[run]["sound"] and sound.get(file) == "false":
                 self.problems[run] = f"run={run}/run.json: says that the log is sound, and log.parquet that it is not; add the run again"
         self.sketched.update(run for file, run in place.items()
-                             if run not in bare and self.runs[run]["sound"] and sound.get(file) == "true")  # fmt: skip
+                             if run not in bare and self.runs[run]["sound"] and self.runs[run]["sha256"]
+                             and sound.get(file) == "true")  # fmt: skip
 
-    def sound_of(self, files):
-        """What each log.parquet says of its log; older ones say nothing."""
+    def noted(self, name, files):
+        """What each log.parquet says in its metadata under a name; older ones say nothing."""
         return dict(self.connection.execute(
-            "SELECT file_name, decode(value) FROM parquet_kv_metadata($1) WHERE decode(key) = $2", [files, SOUND]).fetchall())
+            "SELECT file_name, decode(value) FROM parquet_kv_metadata($1) WHERE decode(key) = $2", [files, name]).fetchall())
 
     def add_values(self, run, records, folder):
         """Copies the log to another folder, with the values of the first of these records. Returns of how many."""
@@ -198,7 +210,9 @@ def judge_pairs(job, pairs, runs):
         os.mkdir(sketches)
         os.mkdir(values)
         spool = Spool(Dataset(job["dataset"]), runs, sketches)
-        spool.write(dict.fromkeys(run for pair in pairs for run in pair), sketches, False)
+        all_runs = dict.fromkeys(run for pair in pairs for run in pair)
+        spool.check(all_runs)
+        spool.write(all_runs, sketches, False)
         # A map may take parts of tensors.
         by_sketches = [] if job["maps"] else [pair for pair in pairs if spool.needs_no_values(pair)]
         by_values = [pair for pair in pairs if pair not in by_sketches]

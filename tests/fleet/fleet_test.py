@@ -15,8 +15,16 @@ import unittest
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 from fleet_case import ENGINES, ROOT, FleetCase, facts, one_run, query
+
+
+
+def without_hash(run):
+    """As older programs wrote run.json."""
+    return {name: value for name, value in run.items() if name != "sha256"}
+
 
 TINY = ROOT / "golden" / "tinyllama" / "tinyllama-f32.gguf"
 
@@ -132,7 +140,7 @@ class Fleet(FleetCase):
             content = pq.read_table(path)
             pq.write_table(content.replace_schema_metadata({"assay.header": content.schema.metadata[b"assay.header"]}), path)
             run = facts(path.parent)
-            (path.parent / "run.json").write_text(json.dumps({**run, "bytes": path.stat().st_size}))
+            (path.parent / "run.json").write_text(json.dumps({**without_hash(run), "bytes": path.stat().st_size}))
         silent, _ = self.compare("changed", "--reference", "oracle")
         self.assertEqual({engine.split()[0]: tuple(row) for engine, *row in query(silent, "SELECT engine, verdict, failed FROM results")},
                          expected)  # fmt: skip
@@ -143,6 +151,46 @@ class Fleet(FleetCase):
         older, _ = self.compare("copied", "--reference", "oracle")
         self.assertEqual({engine.split()[0]: tuple(row) for engine, *row in query(older, "SELECT engine, verdict, failed FROM results")},
                          expected)  # fmt: skip
+
+    def test_a_log_that_was_changed_since_is_not_judged(self):
+        """Values under the sketches, summaries and metadata that they had: nothing reads them where sketches agree."""
+        logs = []
+        for engine in ("oracle", "x", "y"):
+            logs.append(self.folder / f"{engine}.jsonl")
+            subprocess.run([self.program, "run", TINY, "--tokens", "1,5,9,12", "-n", "1", "--log", logs[-1], "--checkpoints", "layers",
+                            "--values", "all", "--sketch"], check=True, capture_output=True)  # fmt: skip
+            logs[-1].write_text(logs[-1].read_text().replace('"engine":"assay"', f'"engine":"{engine}"'))
+        self.assertEqual(self.fleet("add", "nights", *logs).returncode, 0)
+        self.compare("nights", "--reference", "oracle", code=0)
+        run = one_run(self.folder / "nights", '"engine": "x"')
+        path = run / "log.parquet"
+        content = pq.read_table(path)
+        at = content.schema.get_field_index("values")
+        wrong = pa.array([[-value for value in row] for row in content.column(at).to_pylist()], content.schema.field(at).type)
+        pq.write_table(content.set_column(at, content.schema.field(at), wrong), path, compression="zstd")
+
+        stated = facts(run)
+        (run / "run.json").write_text(json.dumps({**stated, "bytes": path.stat().st_size}))  # the size alone shows most
+        _, answer = self.compare("nights", "--reference", "oracle", code=2)
+        self.assertIn("1 in parity, 0 diverged, 0 not proved, 1 not judged", answer.stdout)
+        self.assertIn(f"{run.name}/log.parquet: is not what was added, as its SHA-256 is not that in run.json; add the run again",
+                      answer.stderr)  # fmt: skip
+
+        # Without a hash, as in older datasets, what the file holds decides.
+        (run / "run.json").write_text(json.dumps({**without_hash(stated), "bytes": path.stat().st_size}))
+        _, answer = self.compare("nights", "--reference", "oracle", code=1)
+        self.assertIn("1 in parity, 1 diverged", answer.stdout)
+        self.assertIn(f"warning: nothing shows that log.parquet is what was added in 1 of 3 runs, such as {run.name}", answer.stderr)
+
+        # A run.json of another header is another case.
+        (run / "run.json").write_text(json.dumps({**without_hash(stated), "bytes": path.stat().st_size,
+                                                  "header": {**stated["header"], "prompt": "another"}}))  # fmt: skip
+        _, answer = self.compare("nights", "--reference", "oracle", code=2)
+        self.assertIn(f"{run.name}/run.json: has another header than log.parquet", answer.stderr)
+
+        self.assertEqual(self.fleet("add", "nights", *logs).returncode, 0)
+        _, answer = self.compare("nights", "--reference", "oracle", code=0)
+        self.assertEqual(answer.stderr, "")
 
     def test_warnings_are_counted_and_names_mapped(self):
         logs = []
@@ -267,11 +315,14 @@ class Fleet(FleetCase):
     def test_several_engines_as_the_reference_are_told(self):
         """A run that says float64 of itself would drop out of what is judged unseen."""
         copy = self.copy()
-        for path in copy.glob("run=*/run.json"):
-            run = json.loads(path.read_text())
-            if run["header"]["engine"] == "d":
-                run["header"]["math"] = "float64"
-                path.write_text(json.dumps(run))
+        for path in list(copy.glob("run=*/run.json")):
+            if '"engine": "d"' in path.read_text():
+                shutil.rmtree(path.parent)
+        logs = []
+        for log in self.logs.glob("*/*-d.jsonl"):
+            logs.append(self.folder / f"{log.parent.name}-{log.name}")
+            logs[-1].write_text(log.read_text().replace('"math": "fast"', '"math": "float64"', 1))
+        self.assertEqual(self.fleet("add", copy, *logs).returncode, 0)
         _, answer = self.compare(copy)
         self.assertIn("warning: 2 engines are the reference, so that their runs are not judged: d cpu float64, oracle cpu float64",
                       answer.stderr)  # fmt: skip

@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "assay/conform/conformance.h"
 #include "assay/conform/feature.h"
 #include "assay/conform/invariance.h"
+#include "assay/conform/judge.h"
 #include "assay/conform/table_json.h"
 #include "assay/conform/table_report.h"
 #include "base/environment.h"
@@ -130,15 +132,49 @@ int show(const EngineTable& table, EngineArguments& arguments, const std::string
   return kNotComparable;
 }
 
-// What an earlier run found of an engine of the list is stale if its adapter has changed.
+// The engine of this name as it is now; nothing of one that only its command made known.
+std::optional<EngineDeclaration> present_engine(const EngineDeclaration& engine,
+                                                const std::string& list) {
+  if (engine.name == kOwnEngine) return own_engine();
+  if (!engine.digest.empty()) return find_engine(list, engine.name);
+  return listed_engine(list, engine.name);
+}
+
+// What an earlier run found of Assay or an engine of the list is stale if that has changed.
 void check_adapters(const TablePart& part, const std::string& list) {
   for (const TablePart::Column& each : part.columns) {
-    if (each.engine.digest.empty()) continue;
-    const EngineDeclaration present = find_engine(list, each.engine.name);
-    if (each.engine.digest == present.digest && each.engine.version == present.version) continue;
+    const auto present = present_engine(each.engine, list);
+    if (!present ||
+        (each.engine.digest == present->digest && each.engine.version == present->version)) {
+      continue;
+    }
     throw Error(
         fmt::format("{} was run with another version or adapter", printable(each.engine.name, 60)),
         part.path, "run it again");
+  }
+}
+
+// A file of another suite may show what this one does not ask.
+void check_features(const TablePart& part, const std::set<std::string>& known) {
+  for (const TablePart::Column& column : part.columns) {
+    for (const TableRow& row : column.rows) {
+      if (known.contains(row.name)) continue;
+      throw Error(fmt::format("'{}' is no feature of the suite", printable(row.name, 60)),
+                  part.path, "give --suite of the run, or run it again");
+    }
+  }
+}
+
+// What a file says is believed as far as its figures show it.
+void judge_figures(const std::vector<Feature>& features, TableColumn& column) {
+  for (size_t i = 0; i < features.size(); ++i) {
+    try {
+      judge_figures(features[i], precision_of(column.engine, features[i]), column.cells[i]);
+    } catch (const Error& error) {
+      throw Error(fmt::format("'{}' of {} {}", features[i].name, printable(column.engine.name, 60),
+                              error.what()),
+                  "--from", "run it again");
+    }
   }
 }
 
@@ -147,12 +183,18 @@ EngineTable from_parts(const EngineArguments& arguments, const SuiteOptions& opt
     throw Error("takes what was run before, and an engine is given, too", "--from",
                 "give --from or engines");
   }
+  const std::vector<Feature> features = read_suite(options.suite, options.features);
+  std::set<std::string> known;
+  for (const Feature& each : read_suite(options.suite, {})) known.insert(each.name);
   std::vector<TablePart> parts;
   for (const std::string& path : arguments.parts) {
     parts.push_back(read_table_part(path));
     check_adapters(parts.back(), list_of(arguments));
+    check_features(parts.back(), known);
   }
-  return combined(parts, rows_of(read_suite(options.suite, options.features)));
+  EngineTable table = combined(parts, rows_of(features));
+  for (TableColumn& column : table.columns) judge_figures(features, column);
+  return table;
 }
 
 int run_conform(EngineArguments& arguments) {

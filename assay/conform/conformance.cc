@@ -13,21 +13,6 @@
 namespace assay {
 namespace {
 
-// Engines compute in the type of a model's weights if that is one of 16 bits, and round what they
-// multiply with quantised weights.
-const Precision& precision_of(const EngineDeclaration& engine, const Feature& feature) {
-  const Precision* precision = &find_precision(engine.precision, engine.name);
-  for (const FeatureTensor& tensor : feature.tensors) {
-    if (tensor.type == TensorType::kF32) continue;
-    const char* name = tensor.type == TensorType::kF16    ? "float16"
-                       : tensor.type == TensorType::kBF16 ? "bfloat16"
-                                                          : "int8";
-    const Precision& own = find_precision(name, feature.name);
-    if (own.clean > precision->clean) precision = &own;
-  }
-  return *precision;
-}
-
 TableCell cell_of(const Feature& feature, const SuiteModel& model, const EngineDeclaration& engine,
                   EngineProcess& process, const std::string& log) {
   TableCell cell;

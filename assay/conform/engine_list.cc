@@ -76,14 +76,22 @@ const Precision& find_precision(const std::string& name, const std::string& wher
               "give float32, mixed, float16, bfloat16 or int8");
 }
 
-EngineDeclaration find_engine(const std::string& path, const std::string& name) {
+std::optional<EngineDeclaration> listed_engine(const std::string& path, const std::string& name) {
   const rapidjson::Document document = read_json_file(path, kMaxListBytes, kHint);
   const JsonNode root(document, path);
   const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
-  std::vector<std::string> names;
   for (const JsonNode& each : root.at("engines").items()) {
+    if (each.at("name").file_name() == name) return declared(each, folder);
+  }
+  return std::nullopt;
+}
+
+EngineDeclaration find_engine(const std::string& path, const std::string& name) {
+  if (std::optional<EngineDeclaration> engine = listed_engine(path, name)) return *engine;
+  const rapidjson::Document document = read_json_file(path, kMaxListBytes, kHint);
+  std::vector<std::string> names;
+  for (const JsonNode& each : JsonNode(document, path).at("engines").items()) {
     names.push_back(each.at("name").file_name());
-    if (names.back() == name) return declared(each, folder);
   }
   throw Error(fmt::format("'{}' is not an engine of the list", printable(name, 60)), path,
               fmt::format("give assay or one of {}, or --command", fmt::join(names, ", ")));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,9 @@ struct EngineDeclaration {
 // The engine `name` in the list at `path`: engines/engines.json. Throws Error that names the list,
 // and the engines in it.
 EngineDeclaration find_engine(const std::string& path, const std::string& name);
+
+// The same, or nothing if the list does not have it. Throws Error about the list.
+std::optional<EngineDeclaration> listed_engine(const std::string& path, const std::string& name);
 
 // What --command gives: a line for the shell, which runs once for each case.
 EngineDeclaration engine_of_command(const std::string& line);

@@ -57,6 +57,8 @@ struct TableCell {
   std::string checkpoint;                // that was judged: logits, or the last layer
   std::optional<OutputError> error;      // from float64; of invariance, from the tokens alone
   std::optional<double> from_explained;  // from the explanation
+  // From the nearest mistake of the feature, where a part of the logits has to tell it from that.
+  std::optional<double> from_nearest_mistake;
   std::string first_divergence;  // the first checkpoint that differs, where layers were logged
   std::string log;
   std::string compare;  // compares the log again; empty where no log is

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -111,6 +112,15 @@ void require_right_checkpoints(const Feature& feature, const Precision& precisio
   }
 }
 
+bool is_whole(const TableCell& cell) {
+  return cell.checkpoint == kLogitsName && cell.error->whole == cell.error->total;
+}
+
+void find_too_little(TableCell& cell) {
+  cell.finding = Finding::kUnsupported;
+  cell.text = "logs too little of it: give all logits of all positions, or their sketches";
+}
+
 // What an engine logged may be right and show nothing: the output of a layer says nothing of the
 // head, one position nothing of a window. Then the feature is not honoured, but unsupported.
 // `limit` is how far a log may be from the feature that still is honoured.
@@ -120,16 +130,13 @@ void require_evidence(const Feature& feature, double limit, const std::string& f
     cell.text += fmt::format("{}at {} of {} positions", cell.text.empty() ? "" : ", ",
                              cell.error->positions, cell.error->total);
   }
-  if (cell.checkpoint == kLogitsName && cell.error->whole == cell.error->total) return;
-  if (feature.counterfactuals.empty()) {
+  if (is_whole(cell)) return;
+  if (feature.counterfactuals.empty()) return find_too_little(cell);
+  const Explanation nearest = explanations(feature, folder, cell).front();
+  cell.from_nearest_mistake = std::min(nearest.left, std::numeric_limits<double>::max());
+  if (!(nearest.left > limit)) {
     cell.finding = Finding::kUnsupported;
-    cell.text = "logs too little of it: give all logits of all positions, or their sketches";
-    return;
-  }
-  for (const Explanation& each : explanations(feature, folder, cell)) {
-    if (each.left > limit) continue;
-    cell.finding = Finding::kUnsupported;
-    cell.text = "logs too little to tell it from an engine that " + text_of(each);
+    cell.text = "logs too little to tell it from an engine that " + text_of(nearest);
     return;
   }
   if (cell.error->whole >= cell.error->positions) return;
@@ -137,6 +144,19 @@ void require_evidence(const Feature& feature, double limit, const std::string& f
 }
 
 }  // namespace
+
+const Precision& precision_of(const EngineDeclaration& engine, const Feature& feature) {
+  const Precision* precision = &find_precision(engine.precision, engine.name);
+  for (const FeatureTensor& tensor : feature.tensors) {
+    if (tensor.type == TensorType::kF32) continue;
+    const char* name = tensor.type == TensorType::kF16    ? "float16"
+                       : tensor.type == TensorType::kBF16 ? "bfloat16"
+                                                          : "int8";
+    const Precision& own = find_precision(name, feature.name);
+    if (own.clean > precision->clean) precision = &own;
+  }
+  return *precision;
+}
 
 void judge(const Feature& feature, const Precision& precision, const std::string& folder,
            TableCell& cell) {
@@ -170,6 +190,28 @@ void judge(const Feature& feature, const Precision& precision, const std::string
   } else {
     cell.text = cell.error->problem;
   }
+}
+
+void judge_figures(const Feature& feature, const Precision& precision, TableCell& cell) {
+  if (is_bad(cell.finding) || !cell.error) return;
+  if (cell.error->total != std::ssize(feature.tokens)) {
+    throw Error(fmt::format("is of {} positions, and the case has {}", cell.error->total,
+                            feature.tokens.size()));
+  }
+  const double error = cell.error->rel_l2;
+  if (!(error <= precision.tolerance)) {
+    cell.text = fmt::format("is off by {:.1e}, more than {} may cost; its file says '{}'", error,
+                            precision.name, finding_name(cell.finding));
+    cell.finding = Finding::kDiffers;
+    return;
+  }
+  if (cell.finding == Finding::kUnsupported || is_whole(cell)) return;
+  if (feature.counterfactuals.empty()) return find_too_little(cell);
+  if (!cell.from_nearest_mistake) {
+    throw Error("is 'honoured' by a part of the logits, without from_nearest_mistake");
+  }
+  const double limit = error <= precision.clean ? precision.clean : precision.tolerance;
+  if (!(*cell.from_nearest_mistake > limit)) find_too_little(cell);
 }
 
 }  // namespace assay

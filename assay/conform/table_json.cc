@@ -36,6 +36,7 @@ void append_cell(JsonObject& object, const EngineTable& table, const TableRow& r
   const bool finite = cell.error && std::isfinite(cell.error->rel_l2);
   object.member("rel_l2", finite ? std::optional(cell.error->rel_l2) : std::nullopt);
   object.member("from_explained", cell.from_explained);
+  object.member("from_nearest_mistake", cell.from_nearest_mistake);
   object.member("positions", cell.error ? cell.error->positions : 0);
   object.member("positions_whole", cell.error ? cell.error->whole : 0);
   object.member("positions_total", cell.error ? cell.error->total : 0);
@@ -87,7 +88,7 @@ TableCell read_cell(const JsonNode& node) {
     error.rel_l2 = read_distance(node, "rel_l2").value_or(std::numeric_limits<double>::quiet_NaN());
     error.positions = node.at("positions").integer(0, total);
     const auto whole = node.find("positions_whole");
-    error.whole = whole ? whole->integer(0, error.positions) : error.positions;
+    error.whole = whole ? whole->integer(0, error.positions) : 0;
     error.total = total;
     cell.error = error;
   }
@@ -98,6 +99,7 @@ TableCell read_cell(const JsonNode& node) {
         kTableHint);
   }
   cell.from_explained = read_distance(node, "from_explained");
+  cell.from_nearest_mistake = read_distance(node, "from_nearest_mistake");
   cell.first_divergence = read_text(node.at("first_divergence"));
   cell.log = read_text(node.at("log"));
   cell.compare = read_text(node.at("compare"));
@@ -127,6 +129,27 @@ TablePart::Column read_column(const JsonNode& node) {
     column.cells.push_back(read_cell(each));
   }
   return column;
+}
+
+// A file whose sums are those of other cells has lost some, or was changed by hand.
+void check_sums(const JsonNode& root, const TablePart& part) {
+  EngineTable table;
+  const std::vector<JsonNode> engines = root.at("engines").items();
+  for (size_t i = 0; i < engines.size(); ++i) {
+    table.columns.push_back({part.columns[i].engine, part.columns[i].cells});
+    const JsonNode counts = engines[i].at("counts");
+    for (const Finding one : table.findings()) {
+      const int64_t found = table.columns.back().count(one);
+      const std::string name(finding_name(one));
+      if (counts.at(name.c_str()).integer(0, kMostPositions) == found) continue;
+      counts.at(name.c_str())
+          .fail(fmt::format("is not the count of its features, {}", found), kTableHint);
+    }
+  }
+  const JsonNode pass = root.at("pass");
+  if (!pass.json().IsBool() || pass.json().GetBool() != table.pass()) {
+    pass.fail("is not what the verdicts give", kTableHint);
+  }
 }
 
 std::string titled(const EngineDeclaration& engine) {
@@ -207,12 +230,13 @@ TablePart read_table_part(const std::string& path) {
   const JsonNode root(document, path);
   TablePart part;
   part.path = path;
-  for (const JsonNode& run : root.at("runs").items()) {
+  for (const JsonNode& run : filled_list(root, "runs")) {
     part.runs.push_back({run.at("assay").text(), run.at("time").text(), run.at("command").text()});
   }
   for (const JsonNode& engine : filled_list(root, "engines")) {
     part.columns.push_back(read_column(engine));
   }
+  check_sums(root, part);
   return part;
 }
 

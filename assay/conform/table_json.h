@@ -13,7 +13,7 @@ const char* row_word(const EngineTable& table);
 
 // {"pass","runs":[{"assay","time","command"}],"engines":[{"name","version","precision","adapter",
 // "counts":{...},"features":[{"feature","group","title","states","case","verdict","cause","text",
-// "checkpoint","rel_l2","from_explained","positions","positions_whole","positions_total","first_divergence","log",
+// "checkpoint","rel_l2","from_explained","from_nearest_mistake","positions","positions_whole","positions_total","first_divergence","log",
 // "compare","command","seconds"}]}]}; of invariance "surfaces" and "surface" in place of "features"
 // and "feature". "adapter" and "case" are SHA-256 of what was run.
 std::string engine_table_json(const EngineTable& table, const ReportContext& context);

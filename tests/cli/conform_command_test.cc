@@ -360,6 +360,47 @@ TEST_F(CombinedRuns, OfNothingAreRejected) {
   }
 }
 
+// Breaks if a file that says that all is honoured passes, whatever its figures are.
+TEST_F(CombinedRuns, AreJudgedByTheirFigures) {
+  const std::vector<std::string> asking = {"conform", "--features", "rope_theta", "--from"};
+  const auto from = [&](const std::string& text) {
+    std::vector<std::string> arguments = asking;
+    arguments.push_back(put("x.json", text));
+    return arguments;
+  };
+  const auto with = [](std::string text, const std::string& key, const std::string& value) {
+    const size_t at = text.find("\"" + key + "\":") + key.size() + 3;
+    return text.replace(at, text.find_first_of(",}", at) - at, value);
+  };
+  const std::string whole = contents(ran({"assay"}, "1.json", {"rope_theta"}));
+  EXPECT_EQ(asked(from(whole)).exit_code, 0);
+  const Outcome off = asked(from(with(whole, "rel_l2", "2e-3")));
+  EXPECT_EQ(off.exit_code, 1) << off.err;
+  EXPECT_THAT(off.out, HasSubstr("rope_theta: differs: is off by 2.0e-03, more than float32 may"));
+  expect_usage(from(with(whole, "positions_total", "9999")), "is of 9999 positions, and the case");
+  expect_usage(from(with(whole, "positions_whole", "0")), "'honoured' by a part of the logits");
+  expect_usage(from(with(whole, "checkpoint", "\"layer_1_output\"")), "'honoured' by a part of");
+  expect_usage(from(with(whole, "honoured", "2")), "'engines[0].counts.honoured' is not the count");
+  expect_usage(from(with(whole, "pass", "false")), "'pass' is not what the verdicts give");
+  expect_usage(from(with(whole, "runs", "[],\"was\":[{\"assay\":\"0\"")), "'runs' is empty");
+  expect_usage(from(with(whole, "precision", "\"fine\"")), "'fine' is not a precision");
+  expect_usage(from(with(whole, "feature", "\"rope_thera\"")), "is no feature of the suite");
+  expect_usage(from(with(whole, "version", "\"0.0.9\"")), "with another version or adapter");
+  expect_usage(from(with(whole, "name", "\"llama.cpp\"")), "with another version or adapter");
+
+  // What shows a part names how far the nearest mistake is from it.
+  const std::string summaries = std::string(kOwn) +
+                                "; sed -i 's/\"values\":\\[[^]]*\\]/\"values\":[]/; "
+                                "s/,\"sketch\":\\[[^]]*\\]//' $ASSAY_LOG_FILE";
+  const std::string part = contents(ran({"--command", summaries}, "2.json", {"rope_theta"}));
+  EXPECT_EQ(asked(from(part)).exit_code, 0);
+  expect_usage(from(with(part, "from_nearest_mistake", "null")), "without from_nearest_mistake");
+  const Outcome near = asked(from(with(part, "from_nearest_mistake", "1e-6")));
+  EXPECT_EQ(near.exit_code, 2);
+  EXPECT_THAT(near.err,
+              HasSubstr("supports nothing of this, so nothing is shown: logs too little"));
+}
+
 // A file from elsewhere may hold anything.
 TEST_F(CombinedRuns, ShowNoControlCharacters) {
   const std::string path = ran({"--command", "exit 9"}, "1.json", {"rope_theta"});

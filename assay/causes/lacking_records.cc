@@ -72,7 +72,7 @@ std::vector<LackingRecord> lacking_records(const Network& network, const LogInde
   return lacking;
 }
 
-std::vector<Op> missing_kinds(const Network& network, const LogIndex& log) {
+bool is_of_a_set(const LogIndex& log) {
   std::set<Checkpoint> kinds;
   for (int32_t id = 0; id < log.names().size(); ++id) {
     if (const std::optional<Op> op = find_op(log.names().name(id))) kinds.insert(op->checkpoint);
@@ -80,14 +80,7 @@ std::vector<Op> missing_kinds(const Network& network, const LogIndex& log) {
   static const std::set<Checkpoint> kLogits = {Checkpoint::kLogits};
   static const std::set<Checkpoint> kLayers = {Checkpoint::kEmbedding, Checkpoint::kOutput,
                                                Checkpoint::kLogits};
-  std::vector<Op> missing;
-  if (kinds == kLogits || kinds == kLayers) return missing;
-  for (const std::vector<Op>& stage : stages_of(network)) {
-    for (const Op op : stage) {
-      if (kinds.insert(op.checkpoint).second) missing.push_back(op);
-    }
-  }
-  return missing;
+  return kinds == kLogits || kinds == kLayers;
 }
 
 }  // namespace assay::causes

@@ -24,8 +24,7 @@ struct LackingRecord {
 std::vector<LackingRecord> lacking_records(const mistakes::Network& network, const LogIndex& log,
                                            int64_t first, const Selection& demanded);
 
-// The first op of each kind of checkpoint that the model computes and of which the log has no
-// record. None where it has all of `logits` or of `layers`, and nothing else.
-std::vector<mistakes::Op> missing_kinds(const mistakes::Network& network, const LogIndex& log);
+// Whether what a log has is of the kinds of `logits` or of `layers`, and nothing else.
+bool is_of_a_set(const LogIndex& log);
 
 }  // namespace assay::causes

@@ -66,8 +66,7 @@ class OwnErrorJudge {
                                    .progress = request_.progress};
     for (const OwnOutput& output : own_outputs(network_, log, request)) take(output);
     if (request_.is_alone) {
-      demand(lacking_records(network_, log, first, options_.selection), first);
-      warn_of_missing_kinds(log);
+      demand(lacking_records(network_, log, first, wanted(log)), first);
     }
     drop(is_result_dropped_, comparison_.results);
     drop(is_gap_dropped_, comparison_.gaps);
@@ -197,15 +196,17 @@ class OwnErrorJudge {
     order_anew();
   }
 
-  // A log does not say which checkpoints it was to have.
-  void warn_of_missing_kinds(const LogIndex& log) {
-    const std::vector<Op> missing = missing_kinds(network_, log);
-    if (missing.empty() || options_.selection.is_of_checkpoints()) return;
-    comparison_.warnings.push_back(fmt::format(
-        "{} has no record of {} that the model computes, such as {}: nothing shows them; "
-        "--checkpoints ops, or a narrower set, demands all that it names",
-        log.path(), count_of(missing.size(), "kind of checkpoint", "kinds of checkpoint"),
-        missing.front().name()));
+  // Which checkpoints the log was to have: what is asked for, else what its header says, else all
+  // that the model computes, or those of a set of which it has all kinds and nothing else.
+  Selection wanted(const LogIndex& log) const {
+    if (options_.selection.is_of_checkpoints()) return options_.selection;
+    Selection result;
+    if (log.header() && !log.header()->checkpoints.empty()) {
+      result.set_checkpoints(log.header()->checkpoints, log.path() + ": 'checkpoints'");
+    } else if (!is_of_a_set(log)) {
+      result.set_checkpoints("ops", "--checkpoints");
+    }
+    return result;
   }
 
   // With the checkpoints that have been added: Assay knows their place.

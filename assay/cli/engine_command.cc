@@ -62,7 +62,7 @@ int run_engine_case() {
   LogHeader header = log_header_of(model, tokens);
   header.backend = "cpu";
   header.math = "exact";
-  probe.writer().write_header(header);
+  probe.write_header(header);
   for (size_t done = 0; done < tokens.size(); done += step) {
     if (done > 0 && surface == "cached") {
       const std::string saved = path + ".cache";

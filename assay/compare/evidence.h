@@ -29,9 +29,8 @@ inline constexpr std::string_view kReplicasDiffer =
 inline constexpr std::string_view kMissingSequence = "the other log has no such sequence";
 inline constexpr std::string_view kAfterSplit = "the two went on with other tokens";
 inline constexpr std::string_view kLacking =
-    "the model computes it, and the log, which has it of other layers or tokens or is to have it "
-    "by "
-    "--checkpoints, lacks it";
+    "the model computes it, and the log, which is to have it by its other records, by its header "
+    "or by --checkpoints, lacks it";
 inline constexpr std::string_view kUnchosen =
     "its token is not the one that the logits before it choose, and the header does not say that "
     "tokens are drawn";

@@ -20,7 +20,8 @@ std::string_view trimmed(std::string_view text) {
 
 }  // namespace
 
-CheckpointSet::CheckpointSet(std::string_view text, std::string where) : where_(std::move(where)) {
+CheckpointSet::CheckpointSet(std::string_view text, std::string where)
+    : text_(text), where_(std::move(where)) {
   for (std::string_view rest = text;;) {
     const size_t comma = rest.find(',');
     const std::string_view item = trimmed(rest.substr(0, comma));

@@ -16,6 +16,7 @@ class CheckpointSet {
   explicit CheckpointSet(std::string_view text, std::string where = "--checkpoints");
 
   bool matches(const std::string& checkpoint) const;
+  const std::string& text() const { return text_; }
 
   // Throws Error if an item, other than a set, matches none of `names`: a typing error. The message
   // begins with `what`, such as "the model has no".
@@ -27,6 +28,7 @@ class CheckpointSet {
   void check_each(std::span<const std::string> globs, const std::vector<std::string>& names,
                   const std::string& what) const;
 
+  std::string text_;
   std::string where_;
   std::vector<std::string> globs_;
   size_t of_sets_ = 0;  // the first globs_ are those of sets

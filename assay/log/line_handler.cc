@@ -24,10 +24,10 @@ constexpr const char* kOnce = "write each key once";
 constexpr const char* kSummaryHint = "write a number, or leave the key out";
 
 constexpr std::string_view kFieldNames[] = {
-    "assay",   "model",  "tokens",     "prompt",    "engine", "backend", "math",    "sequences",
-    "mask",    "ranks",  "checkpoint", "token_idx", "dtype",  "shape",   "values",  "n",
-    "summary", "sketch", "top",        "sequence",  "step",   "phase",   "rank",    "dims",
-    "ts",      "team",   "source",     "file",      "line",   "routing", "sampling"};
+    "assay",   "model",  "tokens",     "prompt",    "engine", "backend", "math",     "sequences",
+    "mask",    "ranks",  "checkpoint", "token_idx", "dtype",  "shape",   "values",   "n",
+    "summary", "sketch", "top",        "sequence",  "step",   "phase",   "rank",     "dims",
+    "ts",      "team",   "source",     "file",      "line",   "routing", "sampling", "checkpoints"};
 
 Field field_of(std::string_view name) {
   // Most names differ in size or in their first letter.
@@ -114,7 +114,7 @@ std::set<std::string> LineHandler::skipped_keys(bool is_header) const {
   std::set<std::string> keys = skipped_;
   for (int i = 0; i < static_cast<int>(Field::kUnknown); ++i) {
     const auto field = static_cast<Field>(i);
-    const bool of_record = field >= Field::kCheckpoint;
+    const bool of_record = field >= Field::kCheckpoint && field <= Field::kLine;
     if (field != Field::kAssay && has(field) && of_record == is_header) {
       keys.emplace(field_name(field));
     }
@@ -152,7 +152,7 @@ bool LineHandler::wrong_type(std::string_view found) {
                                        {"an object", R"({"tp":0,"pp":0,"ep":0})"},
                                        {"a string", R"("t h[tp]")"}};
   const auto index = static_cast<size_t>(field_);
-  if (index >= std::size(kWanted)) {  // ts, team, source, file, line: only passed on
+  if (index >= std::size(kWanted)) {  // ts and those behind it: only passed on
     if (note_skipped_ && field_ != Field::kUnknown) skipped_.emplace(field_name(field_));
     return true;
   }
@@ -291,6 +291,9 @@ bool LineHandler::top_level_string(std::string text) {
       return true;
     case Field::kSampling:
       header_.sampling = std::move(text);
+      return true;
+    case Field::kCheckpoints:
+      header_.checkpoints = std::move(text);
       return true;
     case Field::kSequence:
       record_.sequence = std::move(text);

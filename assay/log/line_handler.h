@@ -46,6 +46,7 @@ enum class Field : uint8_t {
   kLine,
   kRouting,
   kSampling,
+  kCheckpoints,
   kUnknown,
 };
 

@@ -105,6 +105,8 @@ struct LogHeader {
   std::string routing = {};
   // How the tokens after the prompt were chosen, where they are not the likeliest.
   std::string sampling = {};
+  // Which checkpoints were to be logged, as --checkpoints; empty where it is not known.
+  std::string checkpoints = {};
   // Of each of `tokens`, 0 where it is padding; empty where none is. token_idx counts these, too.
   std::vector<int64_t> mask = {};
   // One of several sequences of a log, with its tokens and mask.

@@ -165,6 +165,7 @@ std::string header_line(const LogHeader& header) {
   append_json_member(out, "engine", header.engine);
   append_json_member(out, "backend", header.backend);
   append_json_member(out, "math", header.math);
+  if (!header.checkpoints.empty()) append_json_member(out, "checkpoints", header.checkpoints);
   if (!header.routing.empty()) append_json_member(out, "routing", header.routing);
   if (!header.sampling.empty()) append_json_member(out, "sampling", header.sampling);
   if (header.ranks) {

@@ -144,6 +144,7 @@ RunHeader agree_on_header(const std::vector<std::string>& files,
     }
     check_same_run(first_file, *run.header, files[i], header);
     if (!run.header->ranks) run.header->ranks = header.ranks;
+    if (run.header->checkpoints != header.checkpoints) run.header->checkpoints.clear();
     if (run.header->prompt != header.prompt) run.header->prompt.reset();
   }
   return run;

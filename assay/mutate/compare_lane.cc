@@ -68,7 +68,7 @@ void CompareLane::write_log(const GoldenCase& golden, const Fault* fault, const 
   options.head_values = kAllValues;
   const CheckpointSet ops("ops");
   LogProbe probe({path, options, ops}, mutant.model().config());
-  probe.writer().write_header(log_header_of(mutant.model(), golden.tokens));
+  probe.write_header(log_header_of(mutant.model(), golden.tokens));
   mutant.eval(golden.tokens, &probe);
   for (size_t i = 0; i < std::min<size_t>(2, golden.greedy.size()); ++i) {
     mutant.eval({&golden.greedy[i], 1}, &probe);

@@ -39,7 +39,7 @@ MutantLog write_mutant_log(const MutantLogOptions& options) {
   header.engine = "assay with " + fault.name;
   header.backend = "cpu";
   header.math = "exact";
-  probe.writer().write_header(header);
+  probe.write_header(header);
 
   const auto choosable = choosable_tokens(tokenizer.get(), mutant.model().config().n_vocab);
   auto logits = mutant.eval(result.tokens, &probe);

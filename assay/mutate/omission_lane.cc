@@ -197,7 +197,7 @@ void write_sound_log(const GoldenCase& golden, Kernels& kernels, bool all_values
   if (all_values) options.head_values = kAllValues;
   const CheckpointSet ops("ops");
   LogProbe probe({path, options, ops}, mutant.model().config());
-  probe.writer().write_header(log_header_of(mutant.model(), golden.tokens));
+  probe.write_header(log_header_of(mutant.model(), golden.tokens));
   mutant.eval(golden.tokens, &probe);
   for (size_t i = 0; i + 1 < golden.greedy.size(); ++i) mutant.eval({&golden.greedy[i], 1}, &probe);
   probe.writer().close();

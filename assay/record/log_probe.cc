@@ -26,7 +26,14 @@ std::vector<bool> wanted(const CheckpointSet& set, const ModelConfig& config) {
 }  // namespace
 
 LogProbe::LogProbe(const LogRequest& request, const ModelConfig& config, ThreadPool* pool)
-    : wanted_(wanted(request.checkpoints, config)), writer_(request.path, request.options, pool) {}
+    : checkpoints_(request.checkpoints.text()),
+      wanted_(wanted(request.checkpoints, config)),
+      writer_(request.path, request.options, pool) {}
+
+void LogProbe::write_header(LogHeader header) {
+  header.checkpoints = checkpoints_;
+  writer_.write_header(header);
+}
 
 bool LogProbe::wants(Checkpoint checkpoint, int layer) {
   return wanted_[index(checkpoint, layer)];

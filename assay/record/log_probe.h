@@ -21,11 +21,15 @@ class LogProbe : public Probe {
 
   LogWriter& writer() { return writer_; }
 
+  // Adds to the header what was asked for.
+  void write_header(LogHeader header);
+
   bool wants(Checkpoint checkpoint, int layer) override;
   void observe(Checkpoint checkpoint, int layer, int64_t first_token_idx, int64_t n_tokens,
                int64_t width, const float* values) override;
 
  private:
+  std::string checkpoints_;
   std::vector<bool> wanted_;  // by checkpoint within layer
   LogWriter writer_;
 };

@@ -144,7 +144,7 @@ class Runner {
     header.math = result_.math;
     if (replayed_) header.routing = kRoutingReplayed;
     header.sampling = sampling_text();
-    probe_->writer().write_header(header);
+    probe_->write_header(header);
   }
 
   // As a header has it; empty where the likeliest token is chosen, or one of a log.

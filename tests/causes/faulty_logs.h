@@ -105,7 +105,7 @@ class FaultyLogs : public LogFiles {
     LogProbe probe(request, model.config());
     LogHeader header;
     header.tokens.assign(prompt_.begin(), prompt_.end());
-    probe.writer().write_header(header);
+    probe.write_header(header);
     Session session(model, kernels, {.capacity = 64, .batch = 64, .kv_type = kv});
     const std::span<const int32_t> all = prompt_;
     session.eval(all.first(std::min(n_together, all.size())), &probe);

@@ -221,12 +221,27 @@ TEST_F(OwnErrorsOfLogs, OfALogAloneDemandEachKindThatIsNamed) {
   // In the last layer after the last attention, which no other position reads.
   EXPECT_EQ(named.evidence.unproven, 12 + 1);
   EXPECT_TRUE(judge_for("layers").pass);
-  // What was to be logged is not known, and not passed over in silence.
-  const Comparison unnamed = judge(got, got);
-  EXPECT_TRUE(unnamed.pass);
-  EXPECT_THAT(unnamed.warnings,
-              testing::ElementsAre(HasSubstr("has no record of 1 kind of checkpoint that the model "
-                                             "computes, such as layer_0_ffn_norm")));
+  // The header says that all was to be logged. Where none does, all that the model computes is.
+  EXPECT_EQ(first_unproven(judge(got, got)), "layer_0_ffn_norm@0");
+  const auto keep = [](Record&) { return true; };
+  const auto header_with = [&](const std::string& checkpoints) {
+    std::string header = contents(ref).substr(0, contents(ref).find('\n') + 1);
+    const std::string all = ",\"checkpoints\":\"ops\"";
+    return header.replace(header.find(all), all.size(), checkpoints);
+  };
+  const std::string silent = edited(got, keep, header_with(""));
+  EXPECT_EQ(first_unproven(judge(silent, silent)), "layer_0_ffn_norm@0");
+  const std::string stated = edited(got, keep, header_with(R"(,"checkpoints":"layer_*_q")"));
+  EXPECT_TRUE(judge(stated, stated).pass);
+  // Of a set of which all kinds are there the header may still say that more was to be.
+  const auto is_of_layers = [](Record& r) {
+    return r.checkpoint == "embedding" || r.checkpoint == "logits" ||
+           r.checkpoint.ends_with("_output");
+  };
+  const std::string layers = edited(ref, is_of_layers);
+  EXPECT_EQ(first_unproven(judge(layers, layers)), "layer_0_attn_norm@0");
+  const std::string unknown = edited(layers, keep, header_with(""));
+  EXPECT_TRUE(judge(unknown, unknown).pass);
   const std::string last = edited(ref, [](Record& r) { return r.checkpoint != "logits"; });
   CompareOptions all;
   all.selection.set_checkpoints("ops", "--checkpoints");

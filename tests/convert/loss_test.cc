@@ -119,6 +119,14 @@ TEST_F(LossTest, WarnsOfKeysThatAreNotKept) {
       log_to_arrays(put("log.jsonl", line("a", 0, {1}, R"(,"team":null,"ts":"t","line":1)")),
                     path("a.npz")),
       IsEmpty());
+  const std::string whole =
+      put("log.jsonl", R"({"assay":1,"model":{"name":"m"},"routing":"replayed",)"
+                       R"("sampling":"temp 1","checkpoints":"ops"})"
+                       "\n" +
+                           line("a", 0, {1}));
+  EXPECT_THAT(log_to_arrays(whole, path("a.npz")), IsEmpty());
+  EXPECT_THAT(log_of(path("a.npz")), AllOf(HasSubstr(R"("routing":"replayed","sampling":"temp 1")"),
+                                           HasSubstr(R"("checkpoints":"ops")")));
 }
 
 // Breaks if a value of a 64-bit log silently became 0, or if real zeros gave a warning.

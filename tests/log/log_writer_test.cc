@@ -101,15 +101,17 @@ TEST_F(LogWriterTest, WholeNumbersHaveTheirType) {
 }
 
 // Breaks if a reader could not tell that the engine did not choose its experts itself.
-TEST_F(LogWriterTest, AHeaderSaysWhoseRoutingItIs) {
+TEST_F(LogWriterTest, AHeaderSaysWhoseRoutingItIsAndWhatWasAskedFor) {
   LogHeader header;
   header.routing = kRoutingReplayed;
+  header.checkpoints = "layers,layer_*_q";
   LogWriter log(path_, {});
   log.write_header(header);
   log.write("logits", 0, std::vector<float>{1});
   LogReader reader(path_);
   ASSERT_NE(reader.next(), nullptr);
   EXPECT_EQ(reader.header()->routing, "replayed");
+  EXPECT_EQ(reader.header()->checkpoints, "layers,layer_*_q");
 }
 
 TEST_F(LogWriterTest, SketchHasSixtyFourNumbersAndBringsTheSummary) {

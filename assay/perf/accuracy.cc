@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "assay/compare/policy.h"
 #include "assay/golden/floors.h"
 #include "base/error.h"
 #include "base/json_file.h"
@@ -24,6 +25,7 @@ namespace fs = std::filesystem;
 using Value = rapidjson::Value;
 
 constexpr int64_t kMaxAccuracyBytes = int64_t{256} << 20;
+constexpr double kRounding = 1e-6;  // of numbers that were written as text
 constexpr const char* kAccuracyHint =
     "make it with assay compare GOLDEN LOG --policy golden/MODEL/manifest.json --format json";
 
@@ -49,10 +51,15 @@ void add_result(const Value& result, const std::string& prompt, const std::strin
   const auto x_floor = result.FindMember("x_floor");
   if (x_floor == result.MemberEnd()) return;
   const double times = multiple(x_floor->value, path);
-  if (any && times <= accuracy.x_floor) return;
-  any = true;
   const double floor = member(result, "floor", &Value::IsNumber, path).GetDouble();
   const double tolerance = member(result, "tolerance", &Value::IsNumber, path).GetDouble();
+  if (!(floor > 0) || !(tolerance <= kMostK * floor * (1 + kRounding))) {
+    throw Error(fmt::format("a tolerance is {} at a floor of {}: it is {} times that at most",
+                            tolerance, floor, kMostK),
+                path, kAccuracyHint);
+  }
+  if (any && times <= accuracy.x_floor) return;
+  any = true;
   accuracy.x_floor = times;
   accuracy.allowed = tolerance / floor;
   accuracy.place = fmt::format(
@@ -60,21 +67,65 @@ void add_result(const Value& result, const std::string& prompt, const std::strin
       member(result, "token_idx", &Value::IsInt64, path).GetInt64(), prompt);
 }
 
+// What a verdict says, if there is one.
+bool has_passed(const Value& object, const char* key) {
+  const auto verdict = object.FindMember(key);
+  return verdict == object.MemberEnd() || verdict->value == "match" || verdict->value == "noise" ||
+         verdict->value == "tie_flip";
+}
+
+// As far as it says how far off it is.
+bool is_within_tolerance(const Value& result) {
+  const auto error = result.FindMember("rel_l2");
+  const auto tolerance = result.FindMember("tolerance");
+  if (error == result.MemberEnd() || tolerance == result.MemberEnd()) return true;
+  return error->value.IsNumber() && tolerance->value.IsNumber() &&
+         error->value.GetDouble() <= tolerance->value.GetDouble();
+}
+
+// A comparison that calls itself passed is believed only if its figures say so, too. Throws Error.
+void check_pass(const Value& json, const std::string& path) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(fmt::format("'pass' is true, but {}", what), path, kAccuracyHint);
+  };
+  const auto count = [&](const char* object, const char* key) {
+    const auto found = json.FindMember(object);
+    if (found == json.MemberEnd() || !found->value.IsObject()) return int64_t{0};
+    const auto number = found->value.FindMember(key);
+    return number != found->value.MemberEnd() && number->value.IsInt64() ? number->value.GetInt64()
+                                                                         : int64_t{0};
+  };
+  if (!has_passed(json, "verdict")) refuse("its verdict is another");
+  if (count("summary", "failed") != 0) refuse("records failed");
+  if (count("evidence", "unproven") != 0) refuse("records are unproven");
+  const auto first = json.FindMember("first_divergence");
+  if (first != json.MemberEnd() && !first->value.IsNull()) refuse("it has a first divergence");
+  const auto results = json["results"].GetArray();
+  if (results.Size() < count("summary", "compared")) refuse("results are missing");
+  for (const Value& result : results) {
+    if (!has_passed(result, "status")) refuse("a result did not pass");
+    if (!is_within_tolerance(result)) refuse("a result is not within its tolerance");
+  }
+}
+
 // Whether all that failed is that other tokens were chosen, with logits within the floor: near ties
 // flip where activations are rounded, and the goldens' tests of fast math let them, too.
 bool only_ties_flipped(const Value& json, double allowed, const std::string& path) {
   const int64_t failed = member(json["summary"], "failed", &Value::IsInt64, path).GetInt64();
   int64_t flipped = 0;
+  int64_t not_passed = 0;
   for (const Value& result : json["results"].GetArray()) {
+    not_passed += has_passed(result, "status") ? 0 : 1;
     const auto ref = result.FindMember("argmax_ref");
     const auto got = result.FindMember("argmax_got");
     const auto x_floor = result.FindMember("x_floor");
     const auto end = result.MemberEnd();
     if (ref == end || got == end || ref->value == got->value || x_floor == end) continue;
     const bool is_drift = json_text_of(member(result, "status", &Value::IsString, path)) == "drift";
-    if (is_drift && multiple(x_floor->value, path) <= allowed) ++flipped;
+    if (!is_drift || !is_within_tolerance(result)) continue;
+    if (multiple(x_floor->value, path) <= allowed) ++flipped;
   }
-  return flipped > 0 && flipped == failed;
+  return flipped > 0 && flipped == failed && flipped == not_passed;
 }
 
 Accuracy read_comparison(const std::string& path, const ModelKey& key, const std::string& prompt) {
@@ -88,12 +139,12 @@ Accuracy read_comparison(const std::string& path, const ModelKey& key, const std
   for (const Value& result : member(json, "results", &Value::IsArray, path).GetArray()) {
     add_result(result, prompt, path, any, accuracy);
   }
+  if (any && accuracy.pass) check_pass(json, path);
   if (!any) throw Error("no result says how many floors it is off", path, kAccuracyHint);
   if (key.math == "fast") {
     accuracy.allowed = std::min(accuracy.allowed, kFastFloors);
     if (!accuracy.pass) accuracy.pass = only_ties_flipped(json, accuracy.allowed, path);
   }
-  // A comparison that calls itself passed is believed only if its figures say so too.
   accuracy.pass = accuracy.pass && accuracy.x_floor <= accuracy.allowed;
   return accuracy;
 }

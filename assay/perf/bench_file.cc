@@ -33,9 +33,13 @@ double nanoseconds(std::string_view unit, const std::string& where) {
               kBenchHint);
 }
 
-bool is_true(const Value& object, const char* key) {
+bool is_true(const Value& object, const char* key, const std::string& where) {
   const auto member = object.FindMember(key);
-  return member != object.MemberEnd() && member->value.IsBool() && member->value.GetBool();
+  if (member == object.MemberEnd()) return false;
+  if (!member->value.IsBool()) {
+    throw Error(fmt::format("'{}' is neither true nor false", key), where, kBenchHint);
+  }
+  return member->value.GetBool();
 }
 
 // Members that are text or numbers.
@@ -85,11 +89,11 @@ BenchFile read_bench_file(const std::string& path) {
     if (name.empty()) name = text_member(entry, "name");
     if (name.empty()) throw Error("a benchmark has no name", path, kBenchHint);
     const std::string where = fmt::format("{}: benchmark '{}'", path, printable(name));
-    if (is_true(entry, "skipped")) {
+    if (is_true(entry, "skipped", where)) {
       bench.skipped[name] = text_member(entry, "skip_message");
       continue;
     }
-    if (is_true(entry, "error_occurred")) {
+    if (is_true(entry, "error_occurred", where)) {
       const std::string message = text_member(entry, "error_message");
       throw Error("failed" + (message.empty() ? " and does not say why" : ": " + message), where,
                   "leave it out with --benchmark_filter, or mend it");

@@ -64,6 +64,41 @@ TEST_F(AccuracyTest, WhatIsNotFiniteOrBeyondItsToleranceFails) {
   for (const auto& [key, accuracy] : all) EXPECT_FALSE(accuracy.pass);
 }
 
+// A pass that its own figures contradict is refused.
+TEST_F(AccuracyTest, APassIsHeldToItsFigures) {
+  const std::string name = "a-F32-exact-one.json";
+  const auto with = [&](const std::string& head, const std::string& result) {
+    return error(name, R"({"pass":true,)" + head +
+                           R"(,"results":[{"checkpoint":"logits","token_idx":7,)" + result + "}]}");
+  };
+  const std::string sums = R"("verdict":"noise","summary":{"failed":0,"unmatched_ref":0})";
+  const std::string figures = R"("rel_l2":1e-6,"tolerance":6e-6,"floor":2e-6,"x_floor":0.5)";
+  EXPECT_EQ(with(sums, figures + R"(,"status":"tie_flip")"), "no error");
+  using testing::HasSubstr;
+  EXPECT_THAT(with(sums, figures + R"(,"status":"drift")"), HasSubstr("a result did not pass"));
+  for (const char* error : {"1e-5", "null", "\"NaN\""}) {
+    EXPECT_THAT(
+        with(sums, std::string(R"("tolerance":6e-6,"floor":2e-6,"x_floor":0,"rel_l2":)") + error),
+        HasSubstr("is not within its tolerance"));
+  }
+  for (const char* floors : {R"("tolerance":1,"floor":2e-6)", R"("tolerance":6e-6,"floor":0)"}) {
+    EXPECT_THAT(with(sums, std::string(floors) + R"(,"x_floor":9)"),
+                HasSubstr("times that at most"));
+  }
+  for (const char* verdict : {"wrong", "drift", "inconclusive", "incomplete"}) {
+    EXPECT_THAT(with(std::string(R"("verdict":")") + verdict + R"(","summary":{"unmatched_ref":0})",
+                     figures),
+                HasSubstr("but its verdict is another"));
+  }
+  const std::string verdict = R"("verdict":"noise",)";
+  EXPECT_THAT(with(verdict + R"("summary":{"failed":1,"unmatched_ref":0})", figures),
+              HasSubstr("but records failed"));
+  EXPECT_THAT(with(verdict + R"("summary":{"compared":2,"unmatched_ref":0})", figures),
+              HasSubstr("but results are missing"));
+  EXPECT_THAT(with(sums + R"(,"evidence":{"unproven":1})", figures), HasSubstr("are unproven"));
+  EXPECT_THAT(with(sums + R"(,"first_divergence":{})", figures), HasSubstr("a first divergence"));
+}
+
 // Rounded activations flip near ties; what else fails beside them is a failure.
 TEST_F(AccuracyTest, FastMayFlipTokensWithinItsFloorAndNothingElse) {
   const auto put_flip = [&](const std::string& name, const std::string& failed,
@@ -78,6 +113,8 @@ TEST_F(AccuracyTest, FastMayFlipTokensWithinItsFloorAndNothingElse) {
   put_flip("c-Q4_0-fast-one.json", "2", "drift", "0.6");
   put_flip("d-Q4_0-fast-one.json", "1", "garbage", "0.6");
   put_flip("e-Q4_0-fast-one.json", "1", "drift", "1.3");
+  put_flip("f-Q4_0-fast-one.json", "1", "drift", R"(0.6},{"status":"wrong")");
+  put_flip("g-Q4_0-fast-one.json", "1", "drift", R"(0.6,"rel_l2":1)");
   for (const auto& [key, accuracy] : read_accuracy(folder_)) {
     EXPECT_EQ(accuracy.pass, key.model == "a") << key.model;
   }

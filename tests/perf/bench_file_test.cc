@@ -56,6 +56,8 @@ TEST_F(BenchFileTest, RefusesWhatIsNoResult) {
   expect_error(start + R"("real_time": 1, "time_unit": "years"}]})", "time_unit 'years'");
   expect_error(start + R"("real_time": 1, "error_occurred": true, "error_message": "no GPU"}]})",
                "failed: no GPU");
+  expect_error(start + R"("real_time": 1, "error_occurred": 1}]})", "is neither true nor false");
+  expect_error(start + R"("real_time": 1, "skipped": "yes"}]})", "is neither true nor false");
   expect_error(start + R"("real_time": 1, "error_occurred": true}]})",
                "benchmark 'add': failed and does not say why");
   expect_error(start + R"("real_time": NaN, "time_unit": "ns"}]})", "not valid JSON");

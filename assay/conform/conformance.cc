@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <set>
 #include <utility>
 
+#include "assay/compare/log_probabilities.h"
 #include "assay/conform/engine_process.h"
 #include "assay/conform/feature.h"
 #include "assay/conform/judge.h"
 #include "assay/conform/work_folder.h"
+#include "assay/log/log_reader.h"
+#include "base/error.h"
 
 namespace assay {
 namespace {
@@ -33,6 +37,20 @@ TableCell cell_of(const Feature& feature, const SuiteModel& model, const EngineD
   return cell;
 }
 
+// What a reference lacks would not be judged.
+void check_reference(const Feature& feature) {
+  std::set<int64_t> positions;
+  LogReader log(feature.reference, Depth::kKeys);
+  while (const Record* record = log.next()) {
+    if (record->checkpoint == kLogitsName) positions.insert(record->token_idx);
+  }
+  for (int64_t i = 0; i < std::ssize(feature.tokens); ++i) {
+    if (positions.contains(i)) continue;
+    throw Error(fmt::format("has no logits at token {} of {}", i, feature.tokens.size()),
+                feature.reference, "restore the suite, or generate it again (conform/README.md)");
+  }
+}
+
 }  // namespace
 
 std::vector<TableRow> rows_of(const std::vector<Feature>& features) {
@@ -45,6 +63,7 @@ std::vector<TableRow> rows_of(const std::vector<Feature>& features) {
 
 EngineTable conform(const std::vector<EngineDeclaration>& engines, const SuiteOptions& options) {
   const std::vector<Feature> features = read_suite(options.suite, options.features);
+  for (const Feature& feature : features) check_reference(feature);
   EngineTable table;
   table.rows = rows_of(features);
   const WorkFolder work(options.work);

@@ -437,6 +437,19 @@ TEST_F(CombinedRuns, OfAnotherAdapterAreRejected) {
   expect_usage(asking, "mine was run with another version or adapter; run it again");
 }
 
+// A reference without logits at a token judges nothing there.
+TEST_F(ConformCommand, AReferenceThatLacksATokenIsAnError) {
+  namespace fs = std::filesystem;
+  fs::create_directories(folder_ + "/suite/rope_theta");
+  const std::string from = source_path("conform/suite/rope_theta");
+  fs::copy_file(from + "/case.json", folder_ + "/suite/rope_theta/case.json");
+  const std::string text = contents(from + "/reference.jsonl");
+  const size_t at = text.find("\"checkpoint\":\"logits\",\"token_idx\":5");
+  put("suite/rope_theta/reference.jsonl", std::string(text).replace(at + 14, 6, "logitz"));
+  expect_usage({"conform", "assay", "--suite", folder_ + "/suite"},
+               "reference.jsonl: has no logits at token 5 of 10; restore the suite");
+}
+
 TEST_F(ConformCommand, BadUsageOfInvarianceIsOneLine) {
   for (const char* surface :
        {"batch:0", "chunks:-1", "chunks:", "chunks:3x", "chunks:99999999999"}) {

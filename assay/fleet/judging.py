@@ -84,12 +84,13 @@ class Spool:
         query = (f"SELECT filename, sketch IS NOT NULL AND summary IS NOT NULL AS sketched, {line_query(columns, values)}, "
                  'len("values") BETWEEN 1 AND n - 1 AS in_part FROM read_parquet($files, filename = true)')  # fmt: skip
         place = {file: run for file, run in zip(files, runs)}
-        bare = set()
+        bare, records = set(), dict.fromkeys(runs, 0)
         for batch in self.connection.sql(query, params={"files": files}).to_arrow_reader(1 << 14):
             ends = pc.run_end_encode(batch.column(0))
             begin = 0
             for file, end in zip(ends.values.to_pylist(), ends.run_ends.to_pylist()):
                 run = place[file]
+                records[run] += end - begin
                 with open(os.path.join(folder, f"{run}.jsonl"), "ab") as out:
                     out.write(text_of(batch.column(2).slice(begin, end - begin)))
                 if pc.min(batch.column(1).slice(begin, end - begin)).as_py() is not True:
@@ -99,6 +100,9 @@ class Spool:
                 begin = end
         sound, header = self.noted(SOUND, files), self.noted(HEADER, files)
         for file, run in place.items():
+            stated = self.runs[run]["records"]
+            if records[run] != stated:
+                self.problems[run] = f"run={run}/log.parquet: has {records[run]} records, and run.json says {stated}; add the run again"
             if file in header and json.loads(header[file]) != json.loads(self.runs[run]["header_line"]):
                 self.problems[run] = f"run={run}/run.json: has another header than log.parquet; add the run again"
             if self.runs[run]["sound"] and sound.get(file) == "false":

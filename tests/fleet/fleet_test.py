@@ -182,6 +182,17 @@ class Fleet(FleetCase):
         self.assertIn("1 in parity, 1 diverged", answer.stdout)
         self.assertIn(f"warning: nothing shows that log.parquet is what was added in 1 of 3 runs, such as {run.name}", answer.stderr)
 
+        # A reference that has lost records demands no more than it has.
+        oracle = one_run(self.folder / "nights", '"engine": "oracle"')
+        whole, of_oracle = (oracle / "log.parquet").read_bytes(), facts(oracle)
+        pq.write_table(pq.read_table(oracle / "log.parquet").slice(0, 1), oracle / "log.parquet")
+        (oracle / "run.json").write_text(
+            json.dumps({**without_hash(of_oracle), "bytes": (oracle / "log.parquet").stat().st_size}))
+        _, answer = self.compare("nights", "--reference", "oracle", code=2)
+        self.assertIn(f"{oracle.name}/log.parquet: has 1 records, and run.json says {of_oracle['records']}", answer.stderr)
+        (oracle / "log.parquet").write_bytes(whole)
+        (oracle / "run.json").write_text(json.dumps(of_oracle))
+
         # A run.json of another header is another case.
         (run / "run.json").write_text(json.dumps({**without_hash(stated), "bytes": path.stat().st_size,
                                                   "header": {**stated["header"], "prompt": "another"}}))  # fmt: skip

@@ -131,6 +131,11 @@ class LogCheck {
       fail(fmt::format("has '{}' at {}, of which {} contradict each other", record.checkpoint,
                        record.token_idx, contradiction));
     }
+    const int64_t width = widths_.try_emplace(record.checkpoint, record.n).first->second;
+    if (record.n != width) {
+      fail(fmt::format("has '{}' of {} elements at {}, and of {} before", record.checkpoint,
+                       record.n, record.token_idx, width));
+    }
     if (!seen_[record.checkpoint].insert(record.token_idx).second) {
       fail(fmt::format("has '{}' at {} twice", record.checkpoint, record.token_idx));
     }
@@ -211,6 +216,7 @@ class LogCheck {
   const std::string& hint_;
   StatedChoices choices_;
   std::map<std::string, std::set<int64_t>> seen_;  // positions by checkpoint
+  std::map<std::string, int64_t> widths_;
 };
 
 }  // namespace

@@ -170,6 +170,8 @@ TEST_F(GoldenCommand, ALogThatHoldsLessThanItsSetAndPositionsIsRefused) {
   const std::string last = whole.substr(whole.rfind('\n', whole.size() - 2) + 1);
   std::string more = last;
   more.replace(more.find("logits"), 6, "layer_0_q");
+  std::string wider = last;
+  wider.insert(1, "\"n\": 9999, ");
   const struct {
     std::string log;
     std::string message;
@@ -181,6 +183,7 @@ TEST_F(GoldenCommand, ALogThatHoldsLessThanItsSetAndPositionsIsRefused) {
       {whole.substr(0, whole.size() - last.size()),
        "has no 'logits' at 3, the manifest states all 4 positions"},
       {whole + last, "has 'logits' at 3 twice"},
+      {whole.substr(0, whole.size() - last.size()) + wider, "has 'logits' of 9999 elements at 3"},
       {whole + more, "has 'layer_0_q', which is not of the set 'layers'"},
   };
   for (const auto& test : cases) {

@@ -197,16 +197,27 @@ class OwnErrorJudge {
   }
 
   // Which checkpoints the log was to have: what is asked for, else what its header says, else all
-  // that the model computes, or those of a set of which it has all kinds and nothing else.
+  // that the model computes, or those of a set of which it has all kinds and nothing else. A header
+  // that does not name all that is logged is not believed.
   Selection wanted(const LogIndex& log) const {
     if (options_.selection.is_of_checkpoints()) return options_.selection;
-    Selection result;
+    Selection stated;
     if (log.header() && !log.header()->checkpoints.empty()) {
-      result.set_checkpoints(log.header()->checkpoints, log.path() + ": 'checkpoints'");
-    } else if (!is_of_a_set(log)) {
-      result.set_checkpoints("ops", "--checkpoints");
+      stated.set_checkpoints(log.header()->checkpoints, log.path() + ": 'checkpoints'");
+      if (covers(stated, log)) return stated;
     }
-    return result;
+    Selection all;
+    if (stated.is_of_checkpoints() || !is_of_a_set(log))
+      all.set_checkpoints("ops", "--checkpoints");
+    return all;
+  }
+
+  static bool covers(const Selection& stated, const LogIndex& log) {
+    for (int32_t id = 0; id < log.names().size(); ++id) {
+      const std::string& name = log.names().name(id);
+      if (find_op(name) && !stated.has_checkpoint(name)) return false;
+    }
+    return true;
   }
 
   // With the checkpoints that have been added: Assay knows their place.

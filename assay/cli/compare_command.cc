@@ -20,6 +20,7 @@
 #include "assay/cli/spooled_inputs.h"
 #include "assay/compare/compare_logs.h"
 #include "assay/compare/log_index.h"
+#include "assay/compare/policy.h"
 #include "assay/golden/floors.h"
 #include "assay/log/log_reader.h"
 #include "assay/perf/speed_file.h"
@@ -72,6 +73,10 @@ double own_error_of(const std::string& text) {
   if (error != std::errc() || stop != end || !std::isfinite(limit) || !(limit > 0)) {
     throw Error(fmt::format("'{}' is no error that an op may have", text), "--own-error",
                 "give a number above 0, such as 1e-6 for 32-bit floats");
+  }
+  if (!(limit < kRelL2Bound)) {
+    throw Error(fmt::format("{} lets anything pass: zeros are off by {}", text, kRelL2Bound),
+                "--own-error", "give less, such as 1e-6 for 32-bit floats");
   }
   return limit;
 }

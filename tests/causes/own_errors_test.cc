@@ -231,8 +231,16 @@ TEST_F(OwnErrorsOfLogs, OfALogAloneDemandEachKindThatIsNamed) {
   };
   const std::string silent = edited(got, keep, header_with(""));
   EXPECT_EQ(first_unproven(judge(silent, silent)), "layer_0_ffn_norm@0");
-  const std::string stated = edited(got, keep, header_with(R"(,"checkpoints":"layer_*_q")"));
-  EXPECT_TRUE(judge(stated, stated).pass);
+  const auto judge_stated = [&](const Edit& edit, const std::string& checkpoints) {
+    const std::string log = edited(ref, edit, header_with(checkpoints));
+    return judge(log, log);
+  };
+  const auto is_q = [](Record& r) { return r.checkpoint.ends_with("_q"); };
+  EXPECT_TRUE(judge_stated(is_q, R"(,"checkpoints":"layer_*_q")").pass);
+  EXPECT_EQ(first_unproven(judge_stated(is_q, R"(,"checkpoints":"layer_*_q,logits")")),
+            "logits@11");
+  // One that does not name all that is logged is not believed.
+  EXPECT_EQ(first_unproven(judge_stated(is_q, R"(,"checkpoints":"layer_0_q")")), "embedding@0");
   // Of a set of which all kinds are there the header may still say that more was to be.
   const auto is_of_layers = [](Record& r) {
     return r.checkpoint == "embedding" || r.checkpoint == "logits" ||

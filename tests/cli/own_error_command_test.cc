@@ -149,6 +149,12 @@ TEST_F(OwnErrorCommand, UsageErrorsAreOneLine) {
                      "' is no error that an op may have; give a number above 0, such as 1e-6 for "
                      "32-bit floats");
   }
+  for (const char* wide : {"1", "1e9"}) {
+    expect_error(compare(right, right, "table", wide),
+                 std::string("--own-error: ") + wide +
+                     " lets anything pass: zeros are off by 1; give less, such as 1e-6 for 32-bit "
+                     "floats");
+  }
   std::vector<std::string> several = compare(right, right);
   several.insert(several.begin() + 1, right);
   expect_error(several,

@@ -141,16 +141,30 @@ std::optional<EngineDeclaration> present_engine(const EngineDeclaration& engine,
 }
 
 // What an earlier run found of Assay or an engine of the list is stale if that has changed.
-void check_adapters(const TablePart& part, const std::string& list) {
+void check_adapter(const TablePart& part, const EngineDeclaration& engine,
+                   const std::optional<EngineDeclaration>& present) {
+  if (!present) return;
+  if (engine.digest == present->digest && engine.version == present->version) return;
+  throw Error(fmt::format("{} was run with another version or adapter", printable(engine.name, 60)),
+              part.path, "run it again");
+}
+
+// How near to float64 an engine has to come is not for its file to say.
+void check_precision(const TablePart& part, const EngineDeclaration& engine,
+                     const std::string& declared, const std::string& given) {
+  const std::string& precision = find_precision(engine.precision, part.path).name;
+  if (precision == declared || precision == given) return;
+  throw Error(
+      fmt::format("{} was run as {}, and is {}", printable(engine.name, 60), precision, declared),
+      part.path, fmt::format("run it again, or give --precision {}", precision));
+}
+
+void check_engines(const TablePart& part, const EngineArguments& arguments) {
   for (const TablePart::Column& each : part.columns) {
-    const auto present = present_engine(each.engine, list);
-    if (!present ||
-        (each.engine.digest == present->digest && each.engine.version == present->version)) {
-      continue;
-    }
-    throw Error(
-        fmt::format("{} was run with another version or adapter", printable(each.engine.name, 60)),
-        part.path, "run it again");
+    const auto present = present_engine(each.engine, list_of(arguments));
+    check_adapter(part, each.engine, present);
+    check_precision(part, each.engine, present.value_or(EngineDeclaration()).precision,
+                    arguments.precision);
   }
 }
 
@@ -189,7 +203,7 @@ EngineTable from_parts(const EngineArguments& arguments, const SuiteOptions& opt
   std::vector<TablePart> parts;
   for (const std::string& path : arguments.parts) {
     parts.push_back(read_table_part(path));
-    check_adapters(parts.back(), list_of(arguments));
+    check_engines(parts.back(), arguments);
     check_features(parts.back(), known);
   }
   EngineTable table = combined(parts, rows_of(features));

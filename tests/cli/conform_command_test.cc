@@ -384,9 +384,15 @@ TEST_F(CombinedRuns, AreJudgedByTheirFigures) {
   expect_usage(from(with(whole, "pass", "false")), "'pass' is not what the verdicts give");
   expect_usage(from(with(whole, "runs", "[],\"was\":[{\"assay\":\"0\"")), "'runs' is empty");
   expect_usage(from(with(whole, "precision", "\"fine\"")), "'fine' is not a precision");
+  expect_usage(from(with(whole, "precision", "\"int8\"")), "was run as int8, and is float32");
   expect_usage(from(with(whole, "feature", "\"rope_thera\"")), "is no feature of the suite");
   expect_usage(from(with(whole, "version", "\"0.0.9\"")), "with another version or adapter");
   expect_usage(from(with(whole, "name", "\"llama.cpp\"")), "with another version or adapter");
+
+  std::vector<std::string> given =
+      from(with(with(whole, "precision", "\"int8\""), "rel_l2", "2e-3"));
+  given.insert(given.end(), {"--precision", "int8"});
+  EXPECT_EQ(asked(given).exit_code, 0);
 
   // What shows a part names how far the nearest mistake is from it.
   const std::string summaries = std::string(kOwn) +

@@ -78,7 +78,16 @@ double deviation_of(TensorType type, const std::string& blocks) {
 }  // namespace
 
 bool has_random_blocks(TensorType type) {
-  return !can_quantize(type);
+  switch (type) {
+    case TensorType::kIQ4_NL:
+    case TensorType::kIQ4_XS:
+    case TensorType::kTQ1_0:
+    case TensorType::kTQ2_0:
+    case TensorType::kNVFP4:
+      return true;  // the suite's blocks stay as they are
+    default:
+      return !can_quantize(type);
+  }
 }
 
 std::string random_blocks(TensorType type, const RandomWeights& numbers, int64_t count,

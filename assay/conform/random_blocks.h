@@ -9,7 +9,8 @@ namespace assay {
 
 class RandomWeights;
 
-// Whether random_blocks() makes blocks of this type: those that quantize_row() does not store.
+// Whether random_blocks() makes blocks of this type: those that quantize_row() does not
+// store, and those that it did not when the suite was made.
 bool has_random_blocks(TensorType type);
 
 // `count` elements, whole blocks, as `type` stores them: codes, signs and scales of groups are

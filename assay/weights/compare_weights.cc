@@ -62,8 +62,7 @@ std::string shape_text(const std::vector<int64_t>& dims) {
 // Adds what is wrong with a tensor to its reason.
 void explain(const Gguf& ref, const Pair& pair, const WeightsOptions& options,
              TensorResult& result) {
-  constexpr double kLeast = 1e-6;       // of what is stored without rounding
-  constexpr double kMeaningless = 0.7;  // leaves half of the squares
+  constexpr double kLeast = 1e-6;  // of what is stored without rounding
   const double limit = std::max(kLeast, options.k * result.expected);
   if (!(limit < kMeaningless)) return;
   const std::string sentence = stored_wrong(ref, *pair.ref, *pair.got, limit);

@@ -13,8 +13,8 @@ namespace assay {
 // are stored as the other file's type by Assay's own quantiser, and the other file's as the
 // reference's, and the error may be `k` times what that costs, in the whole tensor, and kBlockK
 // times in each block. So nothing has to be known of how good a type is. Where both files have
-// rounded, or Assay cannot store the type, the difference is not judged, and the verdict is
-// kIncomplete.
+// rounded, Assay cannot store the type, or storing leaves next to nothing, the difference is not
+// judged, and the verdict is kIncomplete.
 //
 // `progress` gets the elements compared and those to compare. Throws Error if the two have no
 // architecture in common, or no tensor is asked for that the reference has.

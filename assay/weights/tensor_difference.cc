@@ -145,8 +145,8 @@ double relative(double squares, double of) {
   return of > 0.0 ? std::sqrt(squares / of) : INFINITY;
 }
 
-// Why a difference cannot be judged; empty where it can.
-std::string unjudged_reason(TensorType ref, TensorType got) {
+// Why a difference cannot be judged; empty where it can. `expected`: what storing costs.
+std::string unjudged_reason(TensorType ref, TensorType got, double expected) {
   for (const TensorType type : {got, ref}) {
     if (can_quantize(type)) continue;
     return fmt::format(
@@ -156,6 +156,13 @@ std::string unjudged_reason(TensorType ref, TensorType got) {
   if (ref == got && is_block_type(ref)) {
     return fmt::format("both files have it rounded to {}; give the file before it was rounded",
                        tensor_type_info(ref).name);
+  }
+  if (!(expected < kMeaningless)) {
+    return fmt::format(
+        "storing it as such already costs a rel_l2 of {:.2g}, which zeros would not exceed by "
+        "much; "
+        "--max-rel-l2 sets a limit",
+        expected);
   }
   return {};
 }
@@ -200,7 +207,7 @@ void measure_tensor(const GgufTensor& ref, const GgufTensor& got, const WeightsO
     result.status = TensorStatus::kSame;
     return;
   }
-  result.reason = unjudged_reason(ref.type, got.type);
+  result.reason = unjudged_reason(ref.type, got.type, result.expected);
   if (!result.reason.empty()) {
     const bool is_limited = options.max_rel_l2 > 0.0;
     result.status = TensorStatus::kUnjudged;
@@ -219,6 +226,10 @@ void measure_tensor(const GgufTensor& ref, const GgufTensor& got, const WeightsO
   const double block_limit = kBlockK * kBlockK * all.storing / n_units;
   if (!(all.difference <= options.k * options.k * all.storing)) {
     result.status = TensorStatus::kWrong;
+  } else if (!(result.rel_l2 < kMeaningless)) {
+    result.status = TensorStatus::kWrong;
+    result.reason =
+        fmt::format("a rel_l2 of {:g} or more is never right, whatever --k", kMeaningless);
   } else if (worst_row >= 0 && !(rows[static_cast<size_t>(worst_row)].worst <= block_limit)) {
     result.status = TensorStatus::kWrong;
     result.row = worst_row;

@@ -14,6 +14,9 @@ namespace assay {
 // tensor that they make up.
 inline constexpr double kBlockK = 4.0;
 
+// No tensor that is off by so much is right: that leaves half of the squares.
+inline constexpr double kMeaningless = 0.7;
+
 // A row of a tensor as floats.
 void read_row(const GgufTensor& tensor, int64_t row, std::span<float> out);
 

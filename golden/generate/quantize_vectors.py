@@ -1,10 +1,11 @@
 """Writes tests/data/quantize/ and tests/data/synth/type_mix.txt: the vectors for the tests of Assay's quantiser.
 
 `input.f32` is 4,608 values, little-endian: four distributions and blocks at the edge of what blocks can hold.
-`<TYPE>.bin` are the blocks that the `gguf` package makes of them, for each type that it can make; `errors.txt` is the
-relative L2 error of llama.cpp's own k-quants over each distribution, read back by the `gguf` package. `type_mix.txt`
-lists for each config in tests/data/synth/ and each mix the matrices to which llama.cpp's quantiser gives another type
-than the mix's own. Run as `python -m generate.quantize_vectors ASSAY_PROGRAM` from golden/.
+`<TYPE>.bin` are the blocks that the `gguf` package makes of them, for each type that it can make, or llama.cpp (NVFP4);
+`errors.txt` is the relative L2 error of llama.cpp's own k-quants and IQ4 types over each distribution, read back by the
+`gguf` package. `type_mix.txt` lists for each config in tests/data/synth/ and each mix the matrices to which llama.cpp's
+quantiser gives another type than the mix's own. Run as `python -m generate.quantize_vectors ASSAY_PROGRAM` from
+golden/.
 """
 
 import ctypes
@@ -21,8 +22,9 @@ from . import llamacpp_engine
 
 DATA = Path(__file__).resolve().parents[2] / "tests" / "data"
 COUNT = 1024
-FORMULA_TYPES = ("F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "MXFP4")
-K_TYPES = ("Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K")
+FORMULA_TYPES = ("F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "MXFP4", "TQ1_0", "TQ2_0")
+LLAMACPP_TYPES = ("NVFP4",)  # that have one formula, too, and no encoder in the package
+SEARCHED_TYPES = ("Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS")
 MIXES = {
     "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q8_0": 7, "Q5_0": 8, "Q5_1": 9, "Q2_K": 10, "Q3_K_S": 11, "Q3_K_M": 12,
     "Q3_K_L": 13, "Q4_K_S": 14, "Q4_K_M": 15, "Q5_K_S": 16, "Q5_K_M": 17, "Q6_K": 18, "BF16": 32,
@@ -90,8 +92,10 @@ def write_blocks():
     for name in FORMULA_TYPES:
         blocks = gguf.quants.quantize(values.reshape(-1, 256), gguf.GGMLQuantizationType[name])
         (folder / f"{name}.bin").write_bytes(blocks.tobytes())
+    for name in LLAMACPP_TYPES:
+        (folder / f"{name}.bin").write_bytes(ggml_quantise(values, name).tobytes())
     lines = []
-    for name in K_TYPES:
+    for name in SEARCHED_TYPES:
         for number, part in enumerate(parts):
             x = values[number * COUNT : (number + 1) * COUNT]
             error = np.linalg.norm(dequantise(ggml_quantise(x, name), name) - x) / np.linalg.norm(x.astype(np.float64))

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/half.h"
 #include "kernels/quantize/blocks.h"
 #include "kernels/quantize/fit.h"
 
@@ -16,13 +15,6 @@ namespace {
 constexpr int kElements = 256;
 
 using Codes = std::array<uint8_t, kElements>;
-
-// Stores `value` as binary16 and gives what a reader will find.
-float store_f16(uint8_t* bytes, float value) {
-  const uint16_t half = f16_from_float(value);
-  std::memcpy(bytes, &half, sizeof(half));
-  return float_from_f16(half);
-}
 
 int code_of(float value, float unit, int low, int high) {
   if (unit == 0.0F) return std::clamp(0, low, high);
@@ -57,9 +49,9 @@ struct AffineBlock {
       minimum[part] = code_of(fits[part].offset, minimum_unit, 0, max_scale);
       const float step = unit * static_cast<float>(scale[part]);
       const float offset = minimum_unit * static_cast<float>(minimum[part]);
-      const float inverse = step == 0.0F ? 0.0F : 1.0F / step;
+      const float per_step = inverse(step);
       for (size_t i = part * Length; i < (part + 1) * Length; ++i) {
-        code[i] = static_cast<uint8_t>(nearest_code((in[i] + offset) * inverse, 0.0F, most));
+        code[i] = static_cast<uint8_t>(nearest_code((in[i] + offset) * per_step, 0.0F, most));
       }
     }
   }
@@ -85,9 +77,9 @@ struct SymmetricBlock {
     for (size_t part = 0; part < kParts; ++part) {
       scale[part] = code_of(fits[part], unit, -half_scale, half_scale - 1);
       const float step = unit * static_cast<float>(scale[part]);
-      const float inverse = step == 0.0F ? 0.0F : 1.0F / step;
+      const float per_step = inverse(step);
       for (size_t i = part * kLength; i < (part + 1) * kLength; ++i) {
-        code[i] = static_cast<uint8_t>(nearest_code(in[i] * inverse, -half, half - 1.0F) + half);
+        code[i] = static_cast<uint8_t>(nearest_code(in[i] * per_step, -half, half - 1.0F) + half);
       }
     }
   }

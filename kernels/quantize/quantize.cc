@@ -54,6 +54,16 @@ BlockFunction block_function(TensorType type) {
       return quantize_q6_k_block;
     case TensorType::kMXFP4:
       return quantize_mxfp4_block;
+    case TensorType::kNVFP4:
+      return quantize_nvfp4_block;
+    case TensorType::kIQ4_NL:
+      return quantize_iq4_nl_block;
+    case TensorType::kIQ4_XS:
+      return quantize_iq4_xs_block;
+    case TensorType::kTQ1_0:
+      return quantize_tq1_0_block;
+    case TensorType::kTQ2_0:
+      return quantize_tq2_0_block;
     default:
       return nullptr;
   }

@@ -2,25 +2,16 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/half.h"
+#include "kernels/coded_types.h"
 #include "kernels/quantize/blocks.h"
 
-// Blocks of 32 elements, as the format's reference stores them; the fields of each are named in
-// kernels/reference/dequantize.cc.
+// Blocks of 32 or 64 elements, as the format's reference stores them; the fields of each are named
+// in kernels/reference/dequantize.cc.
 
 namespace assay {
 namespace {
 
 constexpr int kElements = 32;
-
-void store_f16(uint8_t* bytes, float value) {
-  const uint16_t half = f16_from_float(value);
-  std::memcpy(bytes, &half, sizeof(half));
-}
-
-float inverse(float d) {
-  return d == 0.0F ? 0.0F : 1.0F / d;
-}
 
 // The value of the greatest magnitude, with its sign; the first of equals.
 float peak(const float* in) {
@@ -74,6 +65,32 @@ Codes from_minimum(const float* in, int most, uint8_t* d_bytes, uint8_t* m_bytes
   return {in, *low, inverse(d), 0.5F, most};
 }
 
+// The nearest float of four bits, in units of half its scale; of two the first, and zero without a
+// sign.
+int nearest_float4(float x, float half) {
+  constexpr int kMagnitudes[] = {0, 1, 2, 3, 4, 6, 8, 12};
+  const auto value = [&](int code) {
+    const auto magnitude = static_cast<float>(kMagnitudes[code % 8]);
+    return half * (code < 8 ? magnitude : -magnitude);
+  };
+  int best = 0;
+  for (int code = 1; code < 16; ++code) {
+    if (std::fabs(value(code) - x) < std::fabs(value(best) - x)) best = code;
+  }
+  return best;
+}
+
+// A float with four bits of exponent and three of mantissa, no sign; ties go up. As in the
+// reference, all from 256 on are 448.
+uint8_t float8_code(float x) {
+  if (!(x > 0.0F)) return 0;
+  if (x < 0x1p-6F) return static_cast<uint8_t>(std::min(7, static_cast<int>(x * 512.0F + 0.5F)));
+  const int exponent = std::ilogb(x);
+  if (exponent >= 8) return 0x7E;
+  const int eighths = static_cast<int>(std::ldexp(x, 3 - exponent) + 0.5F);  // 8 to 16
+  return static_cast<uint8_t>(std::min(0x7E, (exponent + 7) * 8 + eighths - 8));
+}
+
 }  // namespace
 
 void quantize_q4_0_block(const float* in, uint8_t* out) {
@@ -108,25 +125,29 @@ void quantize_q8_0_block(const float* in, uint8_t* out) {
 
 // The peak is below 8 times the scale: codes stand for up to 6 of it, and this may cut it off.
 void quantize_mxfp4_block(const float* in, uint8_t* out) {
-  constexpr int kMagnitudes[] = {0, 1, 2, 3, 4, 6, 8, 12};  // of half the scale
   const float largest = std::fabs(peak(in));
   const int exponent = largest > 0.0F ? std::max(0, std::ilogb(largest) - 2 + 127) : 0;
   out[0] = static_cast<uint8_t>(exponent);
   const float half = std::ldexp(1.0F, exponent - 128);
   Codes codes;
-  for (int i = 0; i < kElements; ++i) {
-    // The nearest; of two the first, and zero without a sign.
-    int best = 0;
-    for (int code = 1; code < 16; ++code) {
-      const auto value = [&](int c) {
-        const auto magnitude = static_cast<float>(kMagnitudes[c % 8]);
-        return half * (c < 8 ? magnitude : -magnitude);
-      };
-      if (std::fabs(value(code) - in[i]) < std::fabs(value(best) - in[i])) best = code;
-    }
-    codes.code[i] = best;
-  }
+  for (int i = 0; i < kElements; ++i) codes.code[i] = nearest_float4(in[i], half);
   codes.store_low_bits(out + 1);
+}
+
+// Each 16 elements have a scale, with which the peak is 6.
+void quantize_nvfp4_block(const float* in, uint8_t* out) {
+  constexpr int kPart = 16;
+  for (int part = 0; part < 4; ++part) {
+    const float* x = in + part * kPart;
+    float largest = 0.0F;
+    for (int i = 0; i < kPart; ++i) largest = std::max(largest, std::fabs(x[i]));
+    out[part] = float8_code(largest / 6.0F);
+    const float half = coded::NVFP4::scale(out, part);
+    for (int i = 0; i < 8; ++i) {
+      out[4 + part * 8 + i] =
+          static_cast<uint8_t>(nearest_float4(x[i], half) | nearest_float4(x[i + 8], half) << 4);
+    }
+  }
 }
 
 }  // namespace assay

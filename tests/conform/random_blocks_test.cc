@@ -24,7 +24,7 @@ std::vector<float> values_of(TensorType type, const std::string& blocks) {
 
 TEST(RandomBlocks, HaveTheDeviation) {
   for (const TensorType type : kAllTensorTypes) {
-    EXPECT_NE(has_random_blocks(type), can_quantize(type));
+    EXPECT_TRUE(has_random_blocks(type) || can_quantize(type));
     if (!has_random_blocks(type)) continue;
     const std::string_view name = tensor_type_info(type).name;
     for (const double deviation : {0.0625, 0.2, 0.5}) {

@@ -78,25 +78,26 @@ TEST_P(FormulaTypeTest, GivesTheBitsOfTheGgufPackage) {
 INSTANTIATE_TEST_SUITE_P(AllTypes, FormulaTypeTest,
                          testing::Values(TensorType::kF16, TensorType::kBF16, TensorType::kQ8_0,
                                          TensorType::kQ4_0, TensorType::kQ4_1, TensorType::kQ5_0,
-                                         TensorType::kQ5_1, TensorType::kMXFP4),
+                                         TensorType::kQ5_1, TensorType::kMXFP4, TensorType::kNVFP4,
+                                         TensorType::kTQ1_0, TensorType::kTQ2_0),
                          name_of);
 
-class KTypeTest : public testing::TestWithParam<TensorType> {
+class SearchedTypeTest : public testing::TestWithParam<TensorType> {
  protected:
-  // Steps between the least and the greatest code of a sub-block.
+  // Steps between the least and the greatest code of a sub-block; of uneven ones, so many of the
+  // widest.
   int steps() const {
-    const std::map<TensorType, int> steps = {{TensorType::kQ2_K, 3},
-                                             {TensorType::kQ3_K, 7},
-                                             {TensorType::kQ4_K, 15},
-                                             {TensorType::kQ5_K, 31},
-                                             {TensorType::kQ6_K, 63}};
+    const std::map<TensorType, int> steps = {{TensorType::kQ2_K, 3},   {TensorType::kQ3_K, 7},
+                                             {TensorType::kQ4_K, 15},  {TensorType::kQ5_K, 31},
+                                             {TensorType::kQ6_K, 63},  {TensorType::kIQ4_NL, 10},
+                                             {TensorType::kIQ4_XS, 10}};
     return steps.at(GetParam());
   }
 };
 
 // The quantiser would throw away precision that the format has: its error is to be that of
 // llama.cpp's own quantiser over the same values, or less.
-TEST_P(KTypeTest, ErrorIsAtMostTwoPercentAboveLlamaCpps) {
+TEST_P(SearchedTypeTest, ErrorIsAtMostTwoPercentAboveLlamaCpps) {
   const std::vector<float> values = input();
   std::ifstream errors(kFolder + "errors.txt");
   std::string type;
@@ -118,7 +119,7 @@ TEST_P(KTypeTest, ErrorIsAtMostTwoPercentAboveLlamaCpps) {
 
 // A block at the edge (all zero, one peak, values of 1e-7 beside such of 1000) would come back as
 // NaN, infinity or something else.
-TEST_P(KTypeTest, EveryValueComesBackWithinAStepOfItsBlock) {
+TEST_P(SearchedTypeTest, EveryValueComesBackWithinAStepOfItsBlock) {
   const std::vector<float> values = input();
   const std::vector<float> got = read_back(GetParam(), values);
   for (size_t block = 0; block < values.size(); block += 256) {
@@ -133,7 +134,7 @@ TEST_P(KTypeTest, EveryValueComesBackWithinAStepOfItsBlock) {
   }
 }
 
-TEST_P(KTypeTest, ZerosComeBackAsZeros) {
+TEST_P(SearchedTypeTest, ZerosComeBackAsZeros) {
   for (const float value : read_back(GetParam(), std::vector<float>(512, 0.0F))) {
     ASSERT_EQ(value, 0.0F);
   }
@@ -141,7 +142,7 @@ TEST_P(KTypeTest, ZerosComeBackAsZeros) {
 
 // What a block already holds exactly is not to be changed much: the codes of quantised weights
 // would drift each time they are stored again.
-TEST_P(KTypeTest, StoringAgainLosesLittle) {
+TEST_P(SearchedTypeTest, StoringAgainLosesLittle) {
   const std::vector<float> values = input();
   const std::vector<float> normal(values.begin(), values.begin() + kCount);
   const double first = relative_error(GetParam(), normal);
@@ -149,9 +150,10 @@ TEST_P(KTypeTest, StoringAgainLosesLittle) {
   EXPECT_TRUE(again <= 0.5 * first) << again << " after " << first;
 }
 
-INSTANTIATE_TEST_SUITE_P(AllTypes, KTypeTest,
+INSTANTIATE_TEST_SUITE_P(AllTypes, SearchedTypeTest,
                          testing::Values(TensorType::kQ2_K, TensorType::kQ3_K, TensorType::kQ4_K,
-                                         TensorType::kQ5_K, TensorType::kQ6_K),
+                                         TensorType::kQ5_K, TensorType::kQ6_K, TensorType::kIQ4_NL,
+                                         TensorType::kIQ4_XS),
                          name_of);
 
 }  // namespace

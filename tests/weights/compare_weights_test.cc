@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 
 #include "assay/weights/weights_report.h"
@@ -28,6 +29,7 @@ std::string golden(const std::string& model, const std::string& type) {
 constexpr const char* kUp = "blk.1.ffn_up.weight";
 constexpr const char* kQuery = "blk.0.attn_q.weight";
 constexpr const char* kNorm = "blk.0.attn_norm.weight";
+constexpr const char* kWide = "blk.1.ffn_down.weight";  // rows of whole blocks of 256
 constexpr const char* kSquare = "blk.0.attn_output.weight";
 
 class CompareWeights : public testing::Test {
@@ -39,7 +41,8 @@ class CompareWeights : public testing::Test {
   // `edited`, in float32 and then with its matrices rounded, beside the right file.
   void expect_named(const EditedModel& edited, const std::string& name,
                     const std::string& sentence) {
-    for (const TensorType type : {TensorType::kF32, TensorType::kQ8_0, TensorType::kQ4_0}) {
+    for (const TensorType type : {TensorType::kF32, TensorType::kQ8_0, TensorType::kQ4_0,
+                                  TensorType::kIQ4_NL, TensorType::kNVFP4}) {
       EditedModel stored = edited;
       const Values values = values_of(edited, name);
       if (edited_is_matrix(edited, name)) stored.put(name, values, type);
@@ -74,7 +77,8 @@ TEST_F(CompareWeights, ARightFileOfAnyTypeIsInParity) {
   for (const TensorType type :
        {TensorType::kF16, TensorType::kBF16, TensorType::kQ8_0, TensorType::kQ4_0,
         TensorType::kQ4_1, TensorType::kQ5_0, TensorType::kQ5_1, TensorType::kQ6_K,
-        TensorType::kQ5_K, TensorType::kQ4_K, TensorType::kQ3_K, TensorType::kQ2_K}) {
+        TensorType::kQ5_K, TensorType::kQ4_K, TensorType::kQ3_K, TensorType::kQ2_K,
+        TensorType::kMXFP4, TensorType::kNVFP4, TensorType::kIQ4_NL, TensorType::kIQ4_XS}) {
     got_.store_as(type);
     const Gguf got = got_.gguf();
     for (const bool is_turned : {false, true}) {
@@ -99,7 +103,7 @@ TEST_F(CompareWeights, AMistakeOfAWholeTensorIsNamed) {
   scale.edit(kUp, [](Values& w) {
     for (float& x : w) x *= 1.25F;
   });
-  expect_named(scale, kUp, "times 1.25");
+  expect_named(scale, kUp, "times 1.2");
   EditedModel norm = got_;
   norm.edit(kNorm, [](Values& w) {
     for (float& x : w) x -= 1.0F;
@@ -155,8 +159,9 @@ TEST_F(CompareWeights, RotaryRowsInTheOtherOrderAreNamed) {
 
 // What would break: one block among thousands that is lost in the error of the whole tensor.
 TEST_F(CompareWeights, ADamagedBlockIsFound) {
-  for (const TensorType type : {TensorType::kF32, TensorType::kF16, TensorType::kQ8_0,
-                                TensorType::kQ5_1, TensorType::kQ4_0}) {
+  for (const TensorType type :
+       {TensorType::kF32, TensorType::kF16, TensorType::kQ8_0, TensorType::kQ5_1, TensorType::kQ4_0,
+        TensorType::kIQ4_NL, TensorType::kNVFP4}) {
     EditedModel damaged = got_;
     Values values = got_.values(kUp);
     const auto columns = static_cast<size_t>(ref_.find_tensor(kUp)->columns());
@@ -248,6 +253,55 @@ TEST_F(CompareWeights, TwoRoundingsOfOneTypeAreNotJudged) {
   EXPECT_EQ(comparison.verdict, WeightsVerdict::kMatch);
   comparison = compare_weights(ref, two.gguf(), {.max_rel_l2 = 0.01});
   EXPECT_EQ(comparison.verdict, WeightsVerdict::kMismatch);
+}
+
+// What would break: weights that are not ternary, of which -1, 0 and 1 hold so little that the
+// limit would let zeros pass.
+TEST_F(CompareWeights, TernaryTypesAreJudgedWhereTheyHoldTheWeights) {
+  for (const TensorType type : {TensorType::kTQ1_0, TensorType::kTQ2_0}) {
+    EditedModel rounded = got_;
+    rounded.put(kWide, got_.values(kWide), type);
+    WeightsComparison comparison = compare_weights(ref_, rounded.gguf(), {});
+    EXPECT_EQ(comparison.verdict, WeightsVerdict::kIncomplete);
+    EXPECT_THAT(of(comparison, kWide).reason, HasSubstr("already costs a rel_l2 of 0.8"));
+    EditedModel ternary = got_;
+    ternary.edit(kWide, [](Values& w) {
+      for (float& x : w) x = std::fabs(x) < 0.02F ? 0.0F : std::copysign(0.03F, x);
+    });
+    const Gguf ref = ternary.gguf();
+    rounded.put(kWide, values_of(ternary, kWide), type);
+    EXPECT_EQ(compare_weights(ref, rounded.gguf(), {}).verdict, WeightsVerdict::kMatch);
+    Values damaged = values_of(ternary, kWide);
+    std::fill_n(damaged.begin() + 256, 256, 0.0F);
+    rounded.put(kWide, damaged, type);
+    comparison = compare_weights(ref, rounded.gguf(), {});
+    EXPECT_EQ(of(comparison, kWide).status, TensorStatus::kWrong);
+  }
+}
+
+// What would break: a tensor that nobody looked at counted among those that are right.
+TEST_F(CompareWeights, TypesWithoutAnEncoderAreNotJudged) {
+  EditedModel edited = got_;
+  GgufTensor& tensor = edited.at(kWide);
+  const std::string blocks(row_bytes(TensorType::kIQ3_S, tensor.rows() * tensor.columns()), '\x11');
+  tensor.type = TensorType::kIQ3_S;
+  tensor.data = std::as_bytes(std::span<const char>(blocks));
+  const Gguf got = edited.gguf();
+  WeightsComparison comparison = compare_weights(ref_, got, {});
+  EXPECT_EQ(comparison.verdict, WeightsVerdict::kIncomplete);
+  EXPECT_EQ(comparison.count(TensorStatus::kUnjudged), 1);
+  EXPECT_THAT(of(comparison, kWide).reason, HasSubstr("no encoder of IQ3_S"));
+  comparison = compare_weights(ref_, got, {.max_rel_l2 = 0.01});
+  EXPECT_EQ(of(comparison, kWide).status, TensorStatus::kWrong);
+}
+
+// What would break: a --k with which a tensor of zeros holds "what its type can".
+TEST_F(CompareWeights, NoFactorLetsZerosPass) {
+  EditedModel zeros = got_;
+  zeros.put(kUp, Values(got_.values(kUp).size(), 0.0F), TensorType::kQ4_0);
+  const WeightsComparison comparison = compare_weights(ref_, zeros.gguf(), {.k = 100.0});
+  EXPECT_EQ(of(comparison, kUp).status, TensorStatus::kWrong);
+  EXPECT_THAT(of(comparison, kUp).reason, HasSubstr("whatever --k"));
 }
 
 TEST_F(CompareWeights, SomeTensorsCanBeAskedFor) {

@@ -38,7 +38,8 @@ int run(WeightsArguments& arguments) {
   const WeightsComparison comparison =
       compare_weights(ref, got, arguments.options, progress_line("comparing", Work::kSteps));
   for (const std::string& warning : comparison.warnings) print_warning(warning);
-  show_report(weights_reports(), comparison, arguments.report);
+  show_report(weights_reports(), comparison, arguments.report,
+              {.command = "assay weights" + arguments.flags.typed()});
   switch (comparison.verdict) {
     case WeightsVerdict::kMatch:
       return kInParity;

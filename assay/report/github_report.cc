@@ -20,12 +20,6 @@ namespace {
 
 constexpr size_t kMaxCommandBytes = 8000;
 
-std::string annotation(const std::string& file, const std::string& title,
-                       const std::string& message) {
-  return fmt::format("::error file={},title={}::{}\n", github_property(file),
-                     github_property(title), github_data(message));
-}
-
 std::string code(std::string_view text) {
   return "<code>" + markdown(text) + "</code>";
 }
@@ -134,25 +128,30 @@ std::string github_property(std::string_view text) {
   return out;
 }
 
+std::string github_error(std::string_view file, std::string_view title, std::string_view message) {
+  return fmt::format("::error file={},title={}::{}\n", github_property(file),
+                     github_property(title), github_data(message));
+}
+
 void GithubReport::write_annotations(const Comparison& comparison, const TextSink& sink) const {
   if (!comparison.pass && comparison.failed == 0) {
-    sink(fmt::format("::error file={},title=Assay%3A {}::{}\n",
-                     github_property(comparison.got_path), verdict_name(comparison.verdict),
-                     github_data(incomplete_text(comparison))));
+    sink(github_error(comparison.got_path,
+                      fmt::format("Assay: {}", verdict_name(comparison.verdict)),
+                      incomplete_text(comparison)));
     return;
   }
   const std::vector<CheckpointGroup> groups = failing_groups(comparison);
   for (size_t i = 0; i < groups.size() && i < kGithubAnnotations; ++i) {
     const std::string name = printable(name_of(comparison, groups[i].checkpoint).title(), 80);
     if (i + 1 == kGithubAnnotations && groups.size() > kGithubAnnotations) {
-      sink(annotation(
+      sink(github_error(
           comparison.got_path,
           count_of(groups.size() - i, "more checkpoint diverges", "more checkpoints diverge"),
           fmt::format("{} is the next; the step summary lists them", name)));
       return;
     }
     const std::string title = i == 0 ? "first divergence: " + name : name + " diverges";
-    sink(annotation(comparison.got_path, title, name + ": " + group_text(groups[i])));
+    sink(github_error(comparison.got_path, title, name + ": " + group_text(groups[i])));
   }
 }
 

@@ -16,6 +16,8 @@ inline constexpr size_t kGithubAnnotations = 10;
 // `text` as the message, and as a property, of a workflow command.
 std::string github_data(std::string_view text);
 std::string github_property(std::string_view text);
+// The command itself, a line: an annotation of a file.
+std::string github_error(std::string_view file, std::string_view title, std::string_view message);
 
 // Markdown for $GITHUB_STEP_SUMMARY, at most ReportContext::max_bytes of it; what is left out is
 // told.

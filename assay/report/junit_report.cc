@@ -20,21 +20,17 @@ constexpr size_t kMaxLines = 100;  // of failing tokens in one test case
 constexpr int kWidth = 120;
 constexpr size_t kMostOfWarning = 2000;  // bytes
 
-std::string property(std::string_view name, std::string_view value) {
-  return fmt::format("      <property name=\"{}\" value=\"{}\"/>\n", name, xml_attribute(value));
-}
-
 std::string properties(const Comparison& comparison, const ReportContext& context) {
   std::string text = "    <properties>\n";
-  text += property("assay.version", context.version);
-  text += property("reference", comparison.ref_path);
-  text += property("log", comparison.got_path);
-  text += property("verdict", verdict_name(comparison.verdict));
-  text += property("evidence", evidence_text(comparison));
+  text += junit_property("assay.version", context.version);
+  text += junit_property("reference", comparison.ref_path);
+  text += junit_property("log", comparison.got_path);
+  text += junit_property("verdict", verdict_name(comparison.verdict));
+  text += junit_property("evidence", evidence_text(comparison));
   if (comparison.first_divergence) {
-    text += property("first_divergence", first_failure_text(comparison));
+    text += junit_property("first_divergence", first_failure_text(comparison));
   }
-  text += property("command", context.command);
+  text += junit_property("command", context.command);
   return text + "    </properties>\n";
 }
 
@@ -86,6 +82,18 @@ std::string test_case(const Comparison& comparison, const CheckpointGroup& group
 
 }  // namespace
 
+std::string junit_suite(std::string_view name, const ReportContext& context, int64_t tests,
+                        int64_t failures, int64_t skipped) {
+  return fmt::format(
+      "  <testsuite id=\"0\" package=\"assay\" name=\"{}\" timestamp=\"{}\" hostname=\"localhost\" "
+      "tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"{}\" time=\"0\">\n",
+      name, context.time, tests, failures, skipped);
+}
+
+std::string junit_property(std::string_view name, std::string_view value) {
+  return fmt::format("      <property name=\"{}\" value=\"{}\"/>\n", name, xml_attribute(value));
+}
+
 void JunitReport::write(const Comparison& comparison, const ReportContext& context,
                         const TextSink& sink) const {
   const std::vector<CheckpointGroup> groups = group_by_checkpoint(comparison);
@@ -97,11 +105,7 @@ void JunitReport::write(const Comparison& comparison, const ReportContext& conte
     return !is_bad(g) && g.zeros > 0 && g.zeros == g.records;
   });
   sink("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
-  sink(
-      fmt::format("  <testsuite id=\"0\" package=\"assay\" name=\"assay compare\" "
-                  "timestamp=\"{}\" hostname=\"localhost\" tests=\"{}\" failures=\"{}\" "
-                  "errors=\"0\" skipped=\"{}\" time=\"0\">\n",
-                  context.time, groups.size(), failures, skipped));
+  sink(junit_suite("assay compare", context, std::ssize(groups), failures, skipped));
   sink(properties(comparison, context));
   for (const CheckpointGroup& group : groups) sink(test_case(comparison, group));
   sink("    <system-out>");

@@ -11,85 +11,34 @@
 
 #include "assay/report/json_object.h"
 #include "assay/report/text_table.h"
-#include "base/count_of.h"
+#include "assay/weights/weights_ci_reports.h"
+#include "assay/weights/weights_text.h"
 #include "base/error.h"
 
 namespace assay {
 namespace {
 
-std::string_view status_name(TensorStatus status) {
-  switch (status) {
-    case TensorStatus::kSame:
-      return "same";
-    case TensorStatus::kRounded:
-      return "rounded";
-    case TensorStatus::kUnjudged:
-      return "unjudged";
-    case TensorStatus::kWrong:
-      return "wrong";
-    case TensorStatus::kMissing:
-      return "missing";
-    case TensorStatus::kExtra:
-      break;
-  }
-  return "extra";
-}
-
-std::string_view verdict_name(WeightsVerdict verdict) {
-  switch (verdict) {
-    case WeightsVerdict::kMatch:
-      return "match";
-    case WeightsVerdict::kMismatch:
-      return "mismatch";
-    case WeightsVerdict::kIncomplete:
-      break;
-  }
-  return "incomplete";
-}
-
-bool is_right(const TensorResult& tensor) {
-  return tensor.status == TensorStatus::kSame || tensor.status == TensorStatus::kRounded;
-}
-
-std::string types_of(const TensorResult& tensor) {
-  const auto name = [](TensorType type, const std::vector<int64_t>& dims) {
-    return dims.empty() ? "-" : std::string(tensor_type_info(type).name);
-  };
-  return fmt::format("{} -> {}", name(tensor.ref_type, tensor.ref_dims),
-                     name(tensor.got_type, tensor.got_dims));
-}
-
 std::string verdict_line(const WeightsComparison& comparison, const TextStyle& style) {
-  const int64_t right =
-      comparison.count(TensorStatus::kSame) + comparison.count(TensorStatus::kRounded);
-  std::string text = fmt::format("{} of {} hold what their types can ({} the same values)", right,
-                                 count_of(comparison.tensors.size(), "tensor"),
-                                 comparison.count(TensorStatus::kSame));
-  for (const TensorStatus status : {TensorStatus::kWrong, TensorStatus::kMissing,
-                                    TensorStatus::kExtra, TensorStatus::kUnjudged}) {
-    if (const int64_t count = comparison.count(status); count > 0) {
-      text += fmt::format(", {} {}", count, status_name(status));
+  const auto color = [&] {
+    switch (comparison.verdict) {
+      case WeightsVerdict::kMatch:
+        return Color::kGood;
+      case WeightsVerdict::kMismatch:
+        return Color::kBad;
+      case WeightsVerdict::kIncomplete:
+        break;
     }
-  }
-  const auto keys = std::ranges::count_if(comparison.keys, &KeyDifference::counts);
-  if (keys > 0) text += ", " + count_of(keys, "key") + " of the network or the tokenizer differ";
-  switch (comparison.verdict) {
-    case WeightsVerdict::kMatch:
-      return colored("IN PARITY", Color::kGood, style) + "  " + text + "\n";
-    case WeightsVerdict::kMismatch:
-      return colored("DIVERGED", Color::kBad, style) + "  " + text + "\n";
-    case WeightsVerdict::kIncomplete:
-      break;
-  }
-  return colored("INCOMPLETE", Color::kCaution, style) + "  " + text + "\n";
+    return Color::kCaution;
+  };
+  return fmt::format("{}  {}\n", colored(outcome_name(comparison.verdict), color(), style),
+                     counts_text(comparison));
 }
 
 std::string keys_text(const WeightsComparison& comparison, const TextStyle& style) {
   if (comparison.keys.empty()) return {};
   TextTable table({"key", "reference", "file", ""}, 1);
   for (const KeyDifference& key : comparison.keys) {
-    const auto shown = [](const std::string& value) { return value.empty() ? "-" : value; };
-    table.add({printable(key.key, 60), shown(key.ref), shown(key.got),
+    table.add({printable(key.key, 60), stated(key.ref), stated(key.got),
                key.counts ? "counts" : "describes only"},
               key.counts ? Color::kBad : Color::kDim);
   }
@@ -102,15 +51,10 @@ std::string wrong_text(const WeightsComparison& comparison, const TextStyle& sty
   for (const TensorResult& tensor : comparison.tensors) {
     if (is_right(tensor)) continue;
     const bool is_bad = tensor.status != TensorStatus::kUnjudged;
-    text += fmt::format("  {} {}  {}",
+    text += fmt::format("  {} {}  {}\n",
                         colored(fmt::format("{:<8}", status_name(tensor.status)),
                                 is_bad ? Color::kBad : Color::kCaution, style),
-                        printable(tensor.name, 60), types_of(tensor));
-    if (!tensor.ref_dims.empty() && tensor.ref_dims == tensor.got_dims) {
-      text += fmt::format(", rel_l2 {}", short_number(tensor.rel_l2));
-      if (is_bad) text += fmt::format(", {} expected", short_number(tensor.expected));
-    }
-    text += tensor.reason.empty() ? "\n" : fmt::format(": {}\n", tensor.reason);
+                        printable(tensor.name, 60), problem_text(tensor));
   }
   return text.empty() ? text : "\n" + text;
 }
@@ -214,7 +158,7 @@ class WeightsJson : public Report<WeightsComparison> {
 }  // namespace
 
 Reports<WeightsComparison> weights_reports() {
-  return reports_of<WeightsComparison, WeightsTable, WeightsJson>();
+  return reports_of<WeightsComparison, WeightsTable, WeightsJson, WeightsJunit, WeightsGithub>();
 }
 
 }  // namespace assay

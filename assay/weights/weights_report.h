@@ -5,7 +5,8 @@
 
 namespace assay {
 
-// The formats in which a comparison of two model files can be shown: table and json.
+// The formats in which a comparison of two model files can be shown: table, json,
+// junit and github.
 Reports<WeightsComparison> weights_reports();
 
 }  // namespace assay

@@ -48,7 +48,8 @@ TEST_F(FailedReport, OfJunitHoldsTheError) {
       {"compare", log_, other_, "--align", "x", "--format", "junit"},
       {"compare", log_, "--no-such-flag", "--format", "junit"},
       {"compare", log_, "--format", "junit"},
-      {"conform", "no-such-engine", "--format", "junit"}};
+      {"conform", "no-such-engine", "--format", "junit"},
+      {"weights", log_, other_, "--format", "junit"}};
   for (const auto& command : commands) {
     fail(command);
     const std::string text = contents(report_);

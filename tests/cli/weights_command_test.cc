@@ -77,6 +77,62 @@ TEST_F(WeightsCommand, ReportsInJson) {
   EXPECT_THAT(contents(report), HasSubstr(R"("tensor":"output.weight","status":"rounded",)"));
 }
 
+// What would break: a CI server that shows a tensor as passed, or skipped, that is wrong or that
+// nothing judged.
+TEST_F(WeightsCommand, ReportsToCiServers) {
+  const auto junit = [&](const std::vector<std::string>& files) {
+    std::vector<std::string> arguments = {"weights", "--format", "junit"};
+    arguments.insert(arguments.end(), files.begin(), files.end());
+    return run(arguments);
+  };
+  const Outcome right = junit({f32_, q4_});
+  EXPECT_EQ(right.exit_code, 0);
+  EXPECT_THAT(right.out, HasSubstr(R"(name="assay weights")"));
+  EXPECT_THAT(right.out, HasSubstr(R"(tests="21" failures="0" errors="0" skipped="0")"));
+  EXPECT_THAT(right.out,
+              HasSubstr(R"(<testcase classname="tensor" name="output.weight" time="0"/>)"));
+  EXPECT_THAT(right.out, HasSubstr("<system-out>IN PARITY  21 of 21"));
+  const std::string other = damaged(q4_);
+  const Outcome wrong = junit({f32_, other});
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_THAT(wrong.out, HasSubstr(R"(failures="1")"));
+  EXPECT_THAT(wrong.out, HasSubstr(R"(<failure type="wrong" message="F32 -&gt; )"));
+  const Outcome unjudged = junit({q4_, other});
+  EXPECT_EQ(unjudged.exit_code, 2);
+  EXPECT_THAT(unjudged.out, HasSubstr(R"(<failure type="unjudged" message=")"));
+  EXPECT_THAT(unjudged.out, HasSubstr("both files have it rounded"));
+}
+
+TEST_F(WeightsCommand, ReportsToGitHub) {
+  const std::string summary = folder_ + "/summary.md";
+  const std::vector<std::string> github = {"--format", "github", "-o", summary};
+  const auto report = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "weights");
+    arguments.insert(arguments.end(), github.begin(), github.end());
+    return run(arguments);
+  };
+  EXPECT_EQ(report({f32_, q4_}).out, "");
+  EXPECT_THAT(contents(summary), StartsWith("### &#9989; IN PARITY: 21 of 21 tensors"));
+  std::filesystem::remove(summary);
+  const std::string other = damaged(q4_);
+  const Outcome wrong = report({f32_, other});
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_THAT(wrong.out, StartsWith("::error file=" + other + ",title=tensor "));
+  EXPECT_THAT(contents(summary), StartsWith("### &#10060; DIVERGED: 20 of 21 tensors"));
+  EXPECT_THAT(contents(summary), HasSubstr("Compare again: <code>assay weights"));
+  std::filesystem::remove(summary);
+  EXPECT_EQ(report({q4_, other}).exit_code, 2);
+  EXPECT_THAT(contents(summary), StartsWith("### &#9888;&#65039; INCOMPLETE: "));
+  // A key that counts is no tensor.
+  const std::string base = contents(f32_);
+  const std::string key = "tokenizer.ggml.bos_token_id";
+  std::string changed = base;
+  changed[base.find(key) + key.size() + 4] ^= 1;
+  const Outcome keys = report({f32_, put("key.gguf", changed)});
+  EXPECT_EQ(keys.exit_code, 1);
+  EXPECT_THAT(keys.out, HasSubstr("title=key " + key + "%3A differs::" + key + ": is "));
+}
+
 TEST_F(WeightsCommand, WhatCannotBeComparedIsAnError) {
   const std::string gpt2 = golden("gpt2", "f32");
   expect_error({"weights", f32_, gpt2}, gpt2 + ": is of the architecture gpt2, and " + f32_ +

@@ -36,7 +36,7 @@ FLOORS = {
 LAYERS = re.compile(r"embedding|layer_\d+_output|logits")
 INVENTORY = "inventory.txt"
 NOT_FIXTURES = {"generate", "__pycache__"}
-ROUNDING = 6e-3  # manifests hold three digits
+ROUNDING = 6e-3  # manifests hold three digits; `golden verify` has the same rule, by code of its own
 
 
 def sha256(path):
@@ -158,6 +158,22 @@ def check_coverage(path, records, set_name, positions):
         raise Complaint(f"{path.name} has only layers, the manifest says ops")
 
 
+def is_near(gap, stated, largest):
+    """Whether a gap between logits is the stated one; `largest` is a magnitude of theirs."""
+    return abs(gap - stated) <= ROUNDING * stated + 2**-22 * largest
+
+
+def check_greedy_gaps(gaps, path, logits, n_prompt, padding):
+    for record in logits:
+        step = record["token_idx"] - (n_prompt - 1)
+        top = [value for index, value in record["summary"]["top"] if index not in padding]
+        if not 0 <= step < len(gaps.items()) or len(top) < 2:
+            continue
+        stated = gaps.items()[step].number()
+        if not is_near(top[0] - top[1], stated, max(abs(top[0]), abs(top[1]))):
+            gaps.fail(f"has {stated} at {step}, the gap in {path.name} is {top[0] - top[1]:.3g}")
+
+
 def check_choices(log, path, records, n_prompt, padding):
     """The logits of the fixture choose the tokens of the manifest, with the gaps of the manifest."""
     logits = [record for record in records if record["checkpoint"] == "logits"]
@@ -166,10 +182,11 @@ def check_choices(log, path, records, n_prompt, padding):
         step, best = record["token_idx"] - (n_prompt - 1), record["summary"]["argmax"]
         if 0 <= step < len(greedy) and best not in padding and best != greedy[step]:
             log["greedy"].fail(f"has {greedy[step]} at {step}, {path.name} chooses {best}")
+    check_greedy_gaps(log["greedy_gaps"], path, logits, n_prompt, padding)
     gap = min(record["summary"]["top"][0][1] - record["summary"]["top"][1][1] for record in logits)
     stated = log["argmax_min_gap"].number()
     largest = max(abs(record["summary"]["max"]) for record in logits)
-    if not abs(gap - stated) <= ROUNDING * stated + 2**-22 * largest:
+    if not is_near(gap, stated, largest):
         log["argmax_min_gap"].fail(f"is {stated}, the gap in {path.name} is {gap:.3g}")
 
 

@@ -10,9 +10,9 @@
 
 namespace assay {
 
-// Holds what a manifest states of the choices in a golden log, `greedy` and `argmax_min_gap`, to
-// the log's logits: to all their values or to the largest ones of their summary. What no record
-// shows is not held.
+// Holds what a manifest states of the choices in a golden log, `greedy`, `greedy_gaps` and
+// `argmax_min_gap`, to the log's logits: to all their values or to the largest ones of their
+// summary. What no record shows is not held.
 class StatedChoices {
  public:
   // `n_prompt`: tokens of the log's prompt. `padding_ids` are never chosen.
@@ -27,6 +27,8 @@ class StatedChoices {
 
  private:
   std::string check_greedy(const Record& record) const;
+  std::string check_greedy_gap(const Record& record) const;
+  bool is_padding(int64_t id) const;
 
   const GoldenLog& log_;
   int64_t n_prompt_;

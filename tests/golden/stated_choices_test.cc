@@ -80,6 +80,26 @@ TEST(StatedChoices, PaddingIsNotChosen) {
       << "the five largest are all padding";
 }
 
+// Breaks if a choice of the oracle's were called clearer, or less clear, than the log shows it.
+TEST(StatedChoices, EachGapIsThatOfItsStep) {
+  GoldenLog log = stating({1, 3});
+  log.greedy_gaps = {2.0, 0.5};
+  const std::vector<Record> records = {logits(0, {9, 1, 1}), logits(1, {1, 4, 2}),
+                                       summary(2, 3, {{3, 5}, {8, 4.5F}})};
+  EXPECT_EQ(problem(log, records), "");
+  EXPECT_EQ(problem(log, {summary(2, 40, {{40, 6}, {3, 5}, {41, 4.9F}, {8, 4.5F}})}, {40, 41}), "")
+      << "padding is no runner-up";
+  EXPECT_EQ(problem(log, {summary(2, 3, {{3, 5}})}), "") << "nothing tells";
+  log.greedy_gaps = {2.01, 0.5};
+  EXPECT_EQ(problem(log, records), "") << "three digits";
+  log.greedy_gaps = {2.0, 0.51};
+  EXPECT_EQ(problem(log, records),
+            "has 0.5 between the largest two logits at 2, and the manifest states 0.51 in "
+            "logs[f32.jsonl].greedy_gaps[1]");
+  log.greedy_gaps = {2.2, 0.5};
+  EXPECT_THAT(problem(log, records), HasSubstr("greedy_gaps[0]"));
+}
+
 // Breaks if a choice were called clearer than it is.
 TEST(StatedChoices, TheSmallestGapIsThatOfTheLog) {
   const std::vector<Record> records = {logits(0, {1, 4, 2}), summary(1, 3, {{3, 5}, {8, 4.5F}})};
@@ -102,6 +122,9 @@ TEST(StatedChoices, NaNFails) {
   constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
   EXPECT_NE(problem(stating({}, 0.5), {summary(1, 3, {{3, kNone}, {8, 4.5F}})}), "");
   EXPECT_NE(problem(stating({8}), {summary(1, 3, {{3, kNone}, {8, 4.5F}})}), "");
+  GoldenLog log = stating({3});
+  log.greedy_gaps = {0.5};
+  EXPECT_NE(problem(log, {summary(1, 3, {{3, kNone}, {8, 4.5F}})}), "");
 }
 
 }  // namespace

@@ -234,6 +234,10 @@ class LintTest(unittest.TestCase):
         self.log["greedy"][2] += 1
         self.refuses("greedy has")
         self.log["greedy"][2] -= 1
+        gap = self.log["greedy_gaps"][2]
+        self.log["greedy_gaps"][2] = gap * 1.1
+        self.refuses("greedy_gaps has")
+        self.log["greedy_gaps"][2] = gap
         self.log["argmax_min_gap"] *= 1.1
         self.refuses("argmax_min_gap is")
 

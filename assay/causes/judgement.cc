@@ -53,9 +53,11 @@ bool holds_at_most_elements(const Fit& fit) {
   return fit.nearer >= kNearer * fit.farther;
 }
 
-// The ratio that a perfect explanation still leaves, from the noise.
-double floor_ratio(const JudgingContext& context) {
-  return noise_ratio(context, std::max(context.noise, kFloatNoise));
+// What two mistakes may leave that are level by float alone. Not of two factors: where a branch is
+// multiplied by so little that it is all but lost, these leave 1e-8 and 1e-13, and only one is
+// true.
+double level_ratio(const Candidate& best, const Candidate& other) {
+  return is_factor(best.name) && is_factor(other.name) ? 0 : kLevel;
 }
 
 bool is_accepted(const Candidate& candidate, const JudgingContext& context) {
@@ -83,10 +85,10 @@ bool is_accepted(const Candidate& candidate, const JudgingContext& context) {
 std::vector<const Candidate*> equally_good(const std::vector<Candidate>& good,
                                            const Candidate& best, const JudgingContext& context) {
   constexpr double kTieFactor = 2;
-  const double most =
-      std::max({kTieFactor * best.score(), noise_ratio(context, kFloatNoise), kLevel});
+  const double noise = noise_ratio(context, kFloatNoise);
   std::vector<const Candidate*> result = {&best};
   for (const Candidate& other : good) {
+    const double most = std::max({kTieFactor * best.score(), noise, level_ratio(best, other)});
     if (other.score() > most || other.parameters > best.parameters) continue;
     const bool listed = std::any_of(result.begin(), result.end(), [&](const Candidate* one) {
       return one->where == other.where && one->text == other.text;
@@ -157,8 +159,10 @@ std::string tail_suffix(const JudgingContext& context) {
 // Of those that are level, one that belongs to its op, with the fewest free numbers.
 const Candidate& simplest(const std::vector<Candidate>& good, const JudgingContext& context) {
   const Candidate* best = &good.front();
-  const double most = std::max({10 * best->score(), floor_ratio(context), kLevel});
+  const Candidate& nearest = *best;
   for (const Candidate& other : good) {
+    const double most =
+        std::max({10 * nearest.score(), floor_ratio(context), level_ratio(nearest, other)});
     const bool simpler =
         std::make_pair(other.rank, other.parameters) < std::make_pair(best->rank, best->parameters);
     if (other.score() <= most && simpler) best = &other;
@@ -190,6 +194,10 @@ bool is_in_some_layers_or_all(const std::vector<const Candidate*>& same) {
 }
 
 }  // namespace
+
+double floor_ratio(const JudgingContext& context) {
+  return noise_ratio(context, std::max(context.noise, kFloatNoise));
+}
 
 Judgement judge(std::vector<Candidate> candidates, const JudgingContext& context) {
   double next = 1;  // of those that are another computation than the best

@@ -42,6 +42,10 @@ struct Judgement {
   std::string hint;   // if several mistakes fit equally, lists them
 };
 
+// The share of the difference (of squares) that a perfect explanation still leaves, by the noise of
+// the logs and of float.
+double floor_ratio(const JudgingContext& context);
+
 // Whether a cause of this name multiplies a tensor by a number.
 bool is_factor(const std::string& name);
 

@@ -388,11 +388,13 @@ std::optional<Candidate> Search::candidate(const BoundMistake& mistake, const Pr
     tuned = refine(trial, mistake, best_of_grid(trial, mistake, in_steps));
   }
   // A branch that all but vanishes is one that is not added.
-  if (mistake.name == "residual" && tuned.parameter != 0 && is_like_zero(trial, tuned)) {
+  if (mistake.name == "residual" && tuned.parameter != 0 &&
+      is_like_zero(trial, tuned, floor_ratio(context_))) {
     tuned = {0, trial.fit(0)};
   }
   const bool is_scale = mistake.name == "scale";
-  if (is_scale && (is_nearly_one(tuned.parameter) || is_like_zero(trial, tuned))) {
+  if (is_scale &&
+      (is_nearly_one(tuned.parameter) || is_like_zero(trial, tuned, floor_ratio(context_)))) {
     return std::nullopt;
   }
   const bool fitted = mistake.refine && !is_whole(tuned.parameter);

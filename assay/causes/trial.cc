@@ -130,14 +130,13 @@ Tuned refine(const Trial& trial, const BoundMistake& mistake, const Tuned& best)
   return likelier(best, found);
 }
 
-bool is_like_zero(const Trial& trial, const Tuned& factor) {
+bool is_like_zero(const Trial& trial, const Tuned& factor, double noise) {
   constexpr double kSmall = 0.05;
   constexpr double kFarSmaller = 0.01;
   constexpr double kAsGood = 4;
-  constexpr double kNothingLeft = 1e-6;  // of the difference, by float's noise
   if (!(std::abs(factor.parameter) < kSmall)) return false;
   const double ratio = trial.fit(kFarSmaller * factor.parameter).ratio();
-  return ratio <= std::max(kAsGood * factor.fit.ratio(), kNothingLeft);
+  return ratio <= std::max(kAsGood * factor.fit.ratio(), noise);
 }
 
 Tuned polish(const Trial& trial, const BoundMistake& mistake, const Tuned& near) {

@@ -41,7 +41,8 @@ Tuned refine(const Trial& trial, const BoundMistake& mistake, const Tuned& best)
 // The same from a value that has been refined in another trial: in a few steps.
 Tuned polish(const Trial& trial, const BoundMistake& mistake, const Tuned& near);
 
-// Whether a factor that is far smaller leaves as little: then nothing shows what the factor is.
-bool is_like_zero(const Trial& trial, const Tuned& factor);
+// Whether a factor that is far smaller leaves as little, or no more than `noise` of the difference
+// (of squares): then nothing shows what the factor is.
+bool is_like_zero(const Trial& trial, const Tuned& factor, double noise);
 
 }  // namespace assay::causes

@@ -1,5 +1,6 @@
 #include "assay/causes/find_causes.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -112,6 +113,27 @@ class AddsVector : public WrongKernels {
       call.out[i] += 0.1F * static_cast<float>(i % call.w.rows % 7);
     }
   }
+};
+
+// The result of a norm is multiplied, in one layer or in all.
+class ScaledNorm : public WrongKernels {
+ public:
+  ScaledNorm(Checkpoint checkpoint, std::optional<int> layer, float factor)
+      : checkpoint_(checkpoint), layer_(layer), factor_(factor) {}
+
+ protected:
+  void norm(NormCall call) override {
+    right_->run(call);
+    const bool is_here =
+        call.site.checkpoint == checkpoint_ && call.site.layer == layer_.value_or(call.site.layer);
+    if (!is_here) return;
+    for (int64_t i = 0; i < call.n_tokens * call.width; ++i) call.out[i] *= factor_;
+  }
+
+ private:
+  Checkpoint checkpoint_;
+  std::optional<int> layer_;
+  float factor_;
 };
 
 class FindCauses : public FaultyLogs {
@@ -326,6 +348,25 @@ TEST_F(FindCauses, NamesNoCauseForNoise) {
       EXPECT_THAT(comparison.causes, IsEmpty()) << set << comparison.causes[0].sentence;
       noise = {};
     }
+  }
+}
+
+// Breaks if a norm that makes the feed-forward all but vanish (both of its factors are a hundredth,
+// so its output is a ten-thousandth) were called an output that is not added.
+TEST_F(FindCauses, NamesANormThatAllButLosesItsBlock) {
+  for (const char* model : {"llama3", "gemma2"}) {
+    for (const float factor : {0.1F, 0.01F}) {
+      ScaledNorm scaled(Checkpoint::kFfnNorm, 0, factor);
+      expect(compare(model, scaled, "layers", true), "scale", "layer_0_output",
+             "layer_0_ffn_norm is multiplied by " + fmt::format("{:g}", factor) + ": ");
+      ScaledNorm everywhere(Checkpoint::kFfnNorm, std::nullopt, factor);
+      expect(compare(model, everywhere, "logits", true), "scale", "logits",
+             "every layer's ffn_norm is multiplied by " + fmt::format("{:g}", factor) + ": ");
+    }
+    // What is lost is still not added.
+    ScaledNorm lost(Checkpoint::kFfnNorm, 0, 0.0F);
+    expect(compare(model, lost, "layers", true), "residual", "layer_0_output", "does not add");
+    expect(compare(model, lost, "logits", true), "residual", "logits", "does not add");
   }
 }
 

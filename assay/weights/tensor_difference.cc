@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <string>
 
 #include "kernels/quantize/quantize.h"
@@ -13,7 +14,10 @@
 namespace assay {
 namespace {
 
-constexpr float kMostOfHalf = 65504.0F;  // what quantize_row() takes
+// The largest magnitude that quantize_row() takes.
+float most_of(TensorType type) {
+  return type == TensorType::kBF16 ? std::numeric_limits<float>::max() : 65504.0F;
+}
 
 // Sums over some elements.
 struct Sums {
@@ -30,12 +34,21 @@ struct Sums {
   }
 };
 
+// A block that is off by too many times of what storing it costs.
+struct WorstBlock {
+  double by = 0.0;  // 0: there is none
+  int64_t row = -1;
+  int64_t column = -1;
+
+  void take(const WorstBlock& other) {
+    if (other.by > by) *this = other;
+  }
+};
+
 struct RowSums {
   Sums all;
-  // The block with the greatest difference among those that are off by too many times of what
-  // storing them costs.
-  double worst = 0.0;
-  int64_t column = -1;
+  WorstBlock by_difference;  // the one with the greatest difference
+  WorstBlock by_share;       // with the greatest, of the squares that the reference has there
   bool is_finite = true;
 };
 
@@ -64,7 +77,7 @@ class Storing {
 
   // `row` as the type has it; itself where it cannot be stored.
   std::span<const float> stored(std::span<const float> row) {
-    const auto fits = [](float x) { return std::fabs(x) <= kMostOfHalf; };
+    const auto fits = [most = most_of(type_)](float x) { return std::fabs(x) <= most; };
     if (is_exact(type_) || !std::ranges::all_of(row, fits)) return row;
     const auto n = static_cast<int64_t>(row.size());
     quantize_row(type_, row.data(), n, bytes_.data());
@@ -104,9 +117,8 @@ class RowComparer {
       const Sums unit = sums_of(begin, std::min(n, begin + unit_), stored_ref, stored_got);
       sums.all.add(unit);
       if (!(unit.difference > kBlockK * kBlockK * unit.storing)) continue;
-      if (!(unit.difference > sums.worst)) continue;
-      sums.worst = unit.difference;
-      sums.column = begin;
+      sums.by_difference.take({unit.difference, row, begin});
+      sums.by_share.take({unit.ref > 0.0 ? unit.difference / unit.ref : INFINITY, row, begin});
     }
     const auto finite = [](float x) { return std::isfinite(x); };
     sums.is_finite = std::ranges::all_of(ref_row_, finite) && std::ranges::all_of(got_row_, finite);
@@ -185,14 +197,15 @@ void measure_tensor(const GgufTensor& ref, const GgufTensor& got, const WeightsO
     }
   });
   Sums all;
-  int64_t worst_row = -1;
+  WorstBlock by_difference;
+  WorstBlock by_share;
   int64_t infinite_row = -1;
   for (int64_t row = 0; row < ref.rows(); ++row) {
     const RowSums& sums = rows[static_cast<size_t>(row)];
     all.add(sums.all);
     if (!sums.is_finite && infinite_row < 0) infinite_row = row;
-    const double worst = worst_row < 0 ? 0.0 : rows[static_cast<size_t>(worst_row)].worst;
-    if (sums.worst > worst) worst_row = row;
+    by_difference.take(sums.by_difference);
+    by_share.take(sums.by_share);
   }
   result.rel_l2 = relative(all.difference, all.ref);
   result.expected = relative(all.storing, all.ref);
@@ -222,21 +235,26 @@ void measure_tensor(const GgufTensor& ref, const GgufTensor& got, const WeightsO
   const auto n_units =
       static_cast<double>(ref.rows()) * std::ceil(static_cast<double>(ref.columns()) /
                                                   static_cast<double>(unit_of(ref.type, got.type)));
-  // Of a unit that happens to be stored without an error, the mean of all says what it may have.
-  const double block_limit = kBlockK * kBlockK * all.storing / n_units;
+  // Of a unit that happens to be stored without an error, the mean of all says what it may have: as
+  // a difference, and as a share of what is there, without which a row of small weights could be
+  // lost unseen.
+  const double most = kBlockK * kBlockK * all.storing;
+  const bool is_far_off = !(by_difference.by <= most / n_units);
+  const WorstBlock& worst = is_far_off ? by_difference : by_share;
   if (!(all.difference <= options.k * options.k * all.storing)) {
     result.status = TensorStatus::kWrong;
   } else if (!(result.rel_l2 < kMeaningless)) {
     result.status = TensorStatus::kWrong;
     result.reason =
         fmt::format("a rel_l2 of {:g} or more is never right, whatever --k", kMeaningless);
-  } else if (worst_row >= 0 && !(rows[static_cast<size_t>(worst_row)].worst <= block_limit)) {
+  } else if (is_far_off || !(by_share.by <= most / all.ref)) {
     result.status = TensorStatus::kWrong;
-    result.row = worst_row;
-    result.column = rows[static_cast<size_t>(worst_row)].column;
+    result.row = worst.row;
+    result.column = worst.column;
     result.reason = fmt::format(
-        "a block of row {} from column {} on is off by {:.3g} of its tensor", result.row,
-        result.column, relative(rows[static_cast<size_t>(worst_row)].worst, all.ref / n_units));
+        "a block of row {} from column {} on is off by {:.3g} of {}", result.row, result.column,
+        is_far_off ? relative(worst.by, all.ref / n_units) : std::sqrt(worst.by),
+        is_far_off ? "its tensor" : "what the reference has there");
   } else {
     result.status = TensorStatus::kRounded;
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -84,7 +85,8 @@ std::string counts_text(const WeightsComparison& comparison) {
 
 std::string problem_text(const TensorResult& tensor) {
   std::string text = types_of(tensor);
-  if (!tensor.ref_dims.empty() && tensor.ref_dims == tensor.got_dims) {
+  const bool is_measured = std::isfinite(tensor.rel_l2) && std::isfinite(tensor.expected);
+  if (!tensor.ref_dims.empty() && tensor.ref_dims == tensor.got_dims && is_measured) {
     text += fmt::format(", rel_l2 {}", short_number(tensor.rel_l2));
     if (tensor.status != TensorStatus::kUnjudged) {
       text += fmt::format(", {} expected", short_number(tensor.expected));

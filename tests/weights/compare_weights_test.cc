@@ -176,6 +176,38 @@ TEST_F(CompareWeights, ADamagedBlockIsFound) {
   }
 }
 
+// What would break: a row whose weights are small beside those of other rows, such as that of a
+// rare token, that is lost in what the others' rounding costs.
+TEST_F(CompareWeights, ALostRowOfSmallWeightsIsFound) {
+  constexpr size_t kRow = 7;
+  const auto columns = static_cast<size_t>(ref_.find_tensor(kUp)->columns());
+  EditedModel small = got_;
+  Values values = got_.values(kUp);
+  for (size_t i = kRow * columns; i < (kRow + 1) * columns; ++i) values[i] *= 0.05F;
+  small.put(kUp, values, TensorType::kF32);
+  const Gguf ref = small.gguf();
+  Values lost = values;
+  std::fill_n(lost.begin() + kRow * columns, columns, 0.0F);
+  for (const TensorType type : {TensorType::kQ8_0, TensorType::kQ4_0, TensorType::kIQ4_NL}) {
+    EditedModel stored = small;
+    stored.put(kUp, values, type);
+    EXPECT_EQ(compare_weights(ref, stored.gguf(), {}).verdict, WeightsVerdict::kMatch);
+    stored.put(kUp, lost, type);
+    const WeightsComparison comparison = compare_weights(ref, stored.gguf(), {});
+    EXPECT_EQ(of(comparison, kUp).status, TensorStatus::kWrong) << tensor_type_info(type).name;
+    EXPECT_EQ(of(comparison, kUp).row, kRow);
+  }
+}
+
+// What would break: a right file called wrong for a weight that BF16 holds and F16 does not.
+TEST_F(CompareWeights, BFloat16HoldsLargeWeights) {
+  EditedModel large = got_;
+  large.edit(kUp, [](Values& w) { w[3] = 1e6F; });
+  EditedModel stored = large;
+  stored.put(kUp, values_of(large, kUp), TensorType::kBF16);
+  EXPECT_EQ(compare_weights(large.gguf(), stored.gguf(), {}).verdict, WeightsVerdict::kMatch);
+}
+
 // What would break: a quantiser that cuts codes off where it should round them.
 TEST_F(CompareWeights, CodesThatAreCutOffAreWrong) {
   EditedModel cut = got_;

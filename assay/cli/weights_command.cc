@@ -1,6 +1,8 @@
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "assay/cli/commands.h"
@@ -35,8 +37,12 @@ int run(WeightsArguments& arguments) {
   arguments.report.check_output(arguments.flags.inputs());
   const Gguf ref(arguments.ref);
   const Gguf got(arguments.got);
-  const WeightsComparison comparison =
+  WeightsComparison comparison =
       compare_weights(ref, got, arguments.options, progress_line("comparing", Work::kSteps));
+  std::error_code none;
+  if (std::filesystem::equivalent(arguments.ref, arguments.got, none)) {
+    comparison.warnings.push_back("both are the same file, so that comparing them shows nothing");
+  }
   for (const std::string& warning : comparison.warnings) print_warning(warning);
   show_report(weights_reports(), comparison, arguments.report,
               {.command = "assay weights" + arguments.flags.typed()});

@@ -98,6 +98,15 @@ TensorResult compare_pair(const Gguf& ref, const Pair& pair, const WeightsOption
   return result;
 }
 
+// Two files of zeros are the same, and show nothing: single tensors may be zeros, such as biases.
+void mark_zeros(std::vector<TensorResult>& tensors) {
+  if (!std::ranges::all_of(tensors, &TensorResult::is_zero)) return;
+  for (TensorResult& tensor : tensors) {
+    tensor.status = TensorStatus::kUnjudged;
+    tensor.reason = "is all zeros in both files, as all that was compared: this shows nothing";
+  }
+}
+
 WeightsVerdict verdict_of(const WeightsComparison& comparison) {
   const auto any = [&](TensorStatus status) { return comparison.count(status) > 0; };
   const bool other_keys = std::ranges::any_of(comparison.keys, &KeyDifference::counts);
@@ -156,6 +165,7 @@ WeightsComparison compare_weights(
     done += elements(pair);
     if (progress) progress(done, total);
   }
+  mark_zeros(comparison.tensors);
   comparison.verdict = verdict_of(comparison);
   return comparison;
 }

@@ -218,6 +218,12 @@ void measure_tensor(const GgufTensor& ref, const GgufTensor& got, const WeightsO
   }
   if (all.difference == 0.0) {
     result.status = TensorStatus::kSame;
+    result.is_zero = all.ref == 0.0;
+    return;
+  }
+  if (all.ref == 0.0) {
+    result.status = TensorStatus::kWrong;
+    result.reason = "the reference's is all zeros";
     return;
   }
   result.reason = unjudged_reason(ref.type, got.type, result.expected);

@@ -29,6 +29,7 @@ struct TensorResult {
   double rel_l2 = 0.0;    // ‖got − ref‖ / ‖ref‖ of the dequantised values
   double expected = 0.0;  // the same that plain storing as these types costs
   double max_abs = 0.0;
+  bool is_zero = false;  // all of it, in both files
   // Where a single block is what is wrong: its row and first column; else -1.
   int64_t row = -1;
   int64_t column = -1;

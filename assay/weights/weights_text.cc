@@ -79,7 +79,9 @@ std::string counts_text(const WeightsComparison& comparison) {
     }
   }
   const auto keys = std::ranges::count_if(comparison.keys, &KeyDifference::counts);
-  if (keys > 0) text += ", " + count_of(keys, "key") + " of the network or the tokenizer differ";
+  if (keys > 0)
+    text += ", " + count_of(keys, "key of the network or the tokenizer differs",
+                            "keys of the network or the tokenizer differ");
   return text;
 }
 

@@ -34,6 +34,8 @@ TEST_F(WeightsCommand, ExitCodesAreThoseOfAComparison) {
   const Outcome right = run({"weights", f32_, q4_});
   EXPECT_EQ(right.exit_code, 0) << right.err;
   EXPECT_THAT(right.out, StartsWith("IN PARITY  21 of 21 tensors"));
+  EXPECT_EQ(right.err, "");
+  EXPECT_THAT(run({"weights", f32_, f32_}).err, HasSubstr("warning: both are the same file"));
   const Outcome wrong = run({"weights", f32_, damaged(q4_)});
   EXPECT_EQ(wrong.exit_code, 1);
   EXPECT_THAT(wrong.out, StartsWith("DIVERGED  "));

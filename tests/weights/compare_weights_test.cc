@@ -236,6 +236,26 @@ TEST_F(CompareWeights, NotANumberIsWrong) {
   }
 }
 
+// What would break: two files whose weights were never written, in parity.
+TEST_F(CompareWeights, ZerosShowNothing) {
+  EditedModel zeros = got_;
+  for (const GgufTensor& tensor : ref_.tensors()) {
+    zeros.put(tensor.name, Values(got_.values(tensor.name).size(), 0.0F), TensorType::kF32);
+  }
+  const Gguf file = zeros.gguf();
+  WeightsComparison comparison = compare_weights(file, file, {});
+  EXPECT_EQ(comparison.verdict, WeightsVerdict::kIncomplete);
+  EXPECT_THAT(of(comparison, kUp).reason, HasSubstr("all zeros in both files"));
+  comparison = compare_weights(file, ref_, {});
+  EXPECT_EQ(comparison.verdict, WeightsVerdict::kMismatch);
+  EXPECT_EQ(of(comparison, kUp).reason, "the reference's is all zeros");
+  // One tensor may be zeros.
+  EditedModel one = got_;
+  one.put(kUp, Values(got_.values(kUp).size(), 0.0F), TensorType::kF32);
+  const Gguf with_one = one.gguf();
+  EXPECT_EQ(compare_weights(with_one, with_one, {}).verdict, WeightsVerdict::kMatch);
+}
+
 TEST_F(CompareWeights, WhatOneFileLacksIsAFailure) {
   EditedModel less = got_;
   less.remove(kUp);

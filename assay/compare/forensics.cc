@@ -10,6 +10,7 @@
 #include <string>
 
 #include "assay/compare/checkpoint_order.h"
+#include "assay/compare/self_check.h"
 
 namespace assay {
 namespace {
@@ -72,8 +73,8 @@ std::optional<int64_t> token_at(const std::vector<int64_t>& tokens, int64_t toke
 }  // namespace
 
 std::string_view suspicion_name(SuspicionKind kind) {
-  static constexpr std::string_view kNames[] = {"all_zero", "constant", "repeat", "stale",
-                                                "null_words"};
+  static constexpr std::string_view kNames[] = {"all_zero", "constant",   "repeat",
+                                                "stale",    "null_words", "contradiction"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -87,6 +88,7 @@ void Forensics::add(const Record& record, int32_t checkpoint, const std::vector<
     find_repeats(record, checkpoint, tokens);
   }
   find_stale_runs(record, checkpoint, held);
+  find_contradiction(record, checkpoint, found);
   if (values.size() < kShortest) return;
   Facts facts;
   facts.token_idx = record.token_idx;
@@ -109,6 +111,16 @@ void Forensics::add(const Record& record, int32_t checkpoint, const std::vector<
     held.middle.zeros += value == 0 ? 1 : 0;
     held.middle.denormals += is_denormal(value) ? 1 : 0;
   }
+}
+
+void Forensics::find_contradiction(const Record& record, int32_t checkpoint,
+                                   const std::vector<Garbage>& found) {
+  std::vector<int64_t> set_aside;
+  for (const Garbage& garbage : found) set_aside.push_back(garbage.index);
+  std::ranges::sort(set_aside);
+  if (contradiction_in(record, set_aside).empty()) return;
+  suspicions_.push_back(
+      {SuspicionKind::kContradiction, checkpoint, record.token_idx, 0, std::ssize(record.values)});
 }
 
 void Forensics::find_constants(const Record& record, int32_t checkpoint) {

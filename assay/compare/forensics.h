@@ -15,12 +15,13 @@ namespace assay {
 
 // What is odd about a record without being a value that cannot be.
 enum class SuspicionKind : uint8_t {
-  kAllZero,    // every value is 0
-  kConstant,   // every value is the same
-  kRepeat,     // every value is that of an earlier record: the buffer was not written again
-  kStale,      // a run of values is that of the record before it
-  kNullWords,  // zeros in the first four places, where nothing else of the checkpoint is zero:
-               // words of freed memory that are null, or too small for the digits of the log
+  kAllZero,        // every value is 0
+  kConstant,       // every value is the same
+  kRepeat,         // every value is that of an earlier record: the buffer was not written again
+  kStale,          // a run of values is that of the record before it
+  kNullWords,      // zeros in the first four places, where nothing else of the checkpoint is zero:
+                   // words of freed memory that are null, or too small for the digits of the log
+  kContradiction,  // its values, summary and sketch are not of one tensor
 };
 
 std::string_view suspicion_name(SuspicionKind kind);
@@ -90,6 +91,8 @@ class Forensics {
     bool has_before = false;
   };
 
+  void find_contradiction(const Record& record, int32_t checkpoint,
+                          const std::vector<Garbage>& found);
   void find_constants(const Record& record, int32_t checkpoint);
   void find_repeats(const Record& record, int32_t checkpoint, const std::vector<int64_t>& tokens);
   void find_stale_runs(const Record& record, int32_t checkpoint, Checkpoint& held);

@@ -69,6 +69,10 @@ std::vector<std::string> findings_of(const Analysis& analysis) {
                        " a part of the record before bit for bit: a buffer that was written in "
                        "part");
   }
+  if (is_odd(SuspicionKind::kContradiction)) {
+    findings.push_back(records(SuspicionKind::kContradiction, "contradicts", "contradict") +
+                       " what is logged with it: values, summary and sketch are not of one tensor");
+  }
   if (is_odd(SuspicionKind::kAllZero)) {
     findings.push_back(records(SuspicionKind::kAllZero, "is", "are") + " all zeros");
   }

@@ -182,6 +182,25 @@ TEST_F(ForensicsTest, FindsPartlyWrittenBuffers) {
   EXPECT_EQ(analysis.suspicions[0].count, 40);
 }
 
+// Breaks if a log whose own numbers are not of one tensor were called in order.
+TEST_F(ForensicsTest, FindsRecordsThatContradictThemselves) {
+  const std::string head = R"({"checkpoint":"embedding","token_idx":0,"dtype":"f32","shape":[4],)";
+  const auto kinds = [&](const std::string& rest) {
+    std::vector<SuspicionKind> all;
+    for (const Suspicion& one : analyze_log(put("a.jsonl", head + rest + "}\n")).suspicions) {
+      all.push_back(one.kind);
+    }
+    return all;
+  };
+  const std::string summary = R"(,"summary":{"min":1,"max":4,"mean":2.5,"l2":5.4772256,"argmax":3,)"
+                              R"("top":[[3,4],[2,3],[1,2],[0,1]],"nonfinite":0})";
+  EXPECT_THAT(kinds(R"("values":[1,2,3,4])" + summary), IsEmpty());
+  EXPECT_THAT(kinds(R"("values":[1,2,3,9])" + summary),
+              testing::ElementsAre(SuspicionKind::kContradiction));
+  // Garbage says nothing of the tensor.
+  EXPECT_THAT(kinds(R"("values":[1,2,3,"NaN"])" + summary), IsEmpty());
+}
+
 TEST_F(ForensicsTest, ReportsConstantsAndZeros) {
   const Analysis analysis =
       analyze_log(put("a.jsonl", line("q", 0, {0, 0, 0, 0}) + line("k", 0, {2, 2, 2, 2}) +

@@ -152,11 +152,10 @@ NpzWriter::~NpzWriter() {
 
 void NpzWriter::add(const std::string& name, ArrayType type, std::vector<int64_t> shape,
                     ArraySource source) {
-  if (name.find('\0') != std::string::npos || name.size() > kMaxName) {
-    throw Error(
-        fmt::format("an NPZ archive cannot hold an array of the name '{}'", printable(name, 80)),
-        impl_->path, "give the checkpoint another name, or convert to safetensors");
-  }
+  const Error bad_name(
+      fmt::format("an NPZ archive cannot hold an array of the name '{}'", printable(name, 80)),
+      impl_->path, "give the checkpoint another name, or convert to safetensors");
+  if (name.find('\0') != std::string::npos || name.size() > kMaxName) throw bad_name;
   auto entry = std::make_unique<Entry>();
   entry->header = npy_header(type, shape);
   entry->data_bytes = array_bytes(type, shape, impl_->path, name);
@@ -168,6 +167,9 @@ void NpzWriter::add(const std::string& name, ArrayType type, std::vector<int64_t
       zip_file_add(impl_->archive, (name + ".npy").c_str(), zip_source, ZIP_FL_ENC_UTF_8);
   if (index < 0) {
     zip_source_free(zip_source);
+    const int code = zip_error_code_zip(zip_get_error(impl_->archive));
+    // Control characters, and a checkpoint of the name of an array that each archive has.
+    if (code == ZIP_ER_INVAL || code == ZIP_ER_EXISTS) throw bad_name;
     impl_->fail(fmt::format("cannot add the array '{}'", printable(name, 80)),
                 zip_get_error(impl_->archive));
   }

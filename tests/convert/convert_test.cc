@@ -378,7 +378,8 @@ TEST_F(ConvertTest, NoTwoCheckpointsShareAnArray) {
 
 // Breaks if the values of a checkpoint were lost on the way.
 TEST_F(ConvertTest, ANameThatAnArchiveCannotHoldIsRefused) {
-  for (const std::string& name : {std::string("a\\u0000b"), std::string(65532, 'n')}) {
+  for (const std::string& name :
+       {std::string("a\\u0000b"), std::string("\\u001b[31m"), std::string(65532, 'n')}) {
     const std::string log = put("log.jsonl", line(name, 0, {1}));
     EXPECT_THAT(error_of([&] { log_to_arrays(log, path("a.npz")); }),
                 HasSubstr("an NPZ archive cannot hold an array of the name"));

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 #include <utility>
 
@@ -98,6 +99,16 @@ TensorResult compare_pair(const Gguf& ref, const Pair& pair, const WeightsOption
   return result;
 }
 
+// A model of many gigabytes may be in several files, as gguf-split makes them.
+void warn_of_part(const Gguf& file, std::vector<std::string>& warnings) {
+  const int64_t parts = file.get_int("split.count", 1);
+  if (parts <= 1) return;
+  warnings.push_back(fmt::format(
+      "{} is part {} of {} of a model: the tensors of the other parts are "
+      "not compared",
+      printable(file.path(), 4096), static_cast<uint64_t>(file.get_int("split.no", 0)) + 1, parts));
+}
+
 // Two files of zeros are the same, and show nothing: single tensors may be zeros, such as biases.
 void mark_zeros(std::vector<TensorResult>& tensors) {
   if (!std::ranges::all_of(tensors, &TensorResult::is_zero)) return;
@@ -150,6 +161,7 @@ WeightsComparison compare_weights(
   }
   comparison.ref_type = file_type_name(ref);
   comparison.got_type = file_type_name(got);
+  for (const Gguf* file : {&ref, &got}) warn_of_part(*file, comparison.warnings);
   comparison.keys = key_differences(ref, got, comparison.warnings);
   const std::vector<Pair> pairs = pairs_of(ref, got, options);
   check_globs(options, pairs, ref.path());

@@ -267,6 +267,18 @@ TEST_F(CompareWeights, WhatOneFileLacksIsAFailure) {
   EXPECT_EQ(of(comparison, kUp).status, TensorStatus::kExtra);
 }
 
+// What would break: the first of two files in parity, taken for the whole model.
+TEST_F(CompareWeights, APartOfAModelIsAWarning) {
+  EditedModel part = got_;
+  part.metadata["split.count"] = uint64_t{2};
+  part.metadata["split.no"] = uint64_t{0};
+  const WeightsComparison comparison = compare_weights(ref_, part.gguf("part.gguf"), {});
+  EXPECT_THAT(comparison.warnings,
+              testing::ElementsAre("part.gguf is part 1 of 2 of a model: the tensors of the other "
+                                   "parts are not compared"));
+  EXPECT_THAT(compare_weights(ref_, ref_, {}).warnings, testing::IsEmpty());
+}
+
 TEST_F(CompareWeights, AnotherShapeIsWrong) {
   EditedModel edited = got_;
   std::ranges::reverse(edited.at(kUp).dims);

@@ -120,11 +120,24 @@ class LogWriter:
                 fcntl.flock(fd, fcntl.LOCK_UN)
             os.close(fd)
 
-    def header(self, tokens=(), prompt=None, model=None, engine="", backend="", math="", sequences=None, ranks=None):
+    def header(
+        self,
+        tokens=(),
+        prompt=None,
+        model=None,
+        engine="",
+        backend="",
+        math="",
+        sequences=None,
+        ranks=None,
+        checkpoints=None,
+    ):
         """Writes the first line. model: a dict of name, sha256, arch and type. None or a missing key is left empty.
 
         sequences: the names of several sequences; tokens are then a list for each, without padding. ranks: how many
         processes share the model, as in {"tp": 4}: a comparison then rejects a log of which a rank is missing.
+        checkpoints: which are to be logged, as `assay run --checkpoints` takes them: a judgement of the log alone then
+        demands them.
         """
         model = model or {}
         about = ",".join(f'"{key}":{text(model.get(key) or "")}' for key in ("name", "sha256", "arch", "type"))
@@ -139,6 +152,8 @@ class LogWriter:
             parts.append(f'"prompt":{text(prompt)}')
         said = (("engine", engine), ("backend", backend), ("math", math))
         parts.append(",".join(f'"{key}":{text(value or "")}' for key, value in said))
+        if checkpoints:
+            parts.append(f'"checkpoints":{text(checkpoints)}')
         if ranks is not None:
             check_rank(ranks)
             parts.append(f'"ranks":{{{",".join(f"{text(axis)}:{int(count)}" for axis, count in ranks.items())}}}')

@@ -19,6 +19,7 @@ from assay_tap.sketch import sketch, splitmix64
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "golden" / "tinyllama" / "tinyllama-q8_0.gguf"
+ABOUT = ("tokens", "prompt", "model", "engine", "backend", "math", "checkpoints")  # of a header
 
 
 def assay(*arguments):
@@ -59,8 +60,7 @@ class Bytes(Folder):
         expected = self.lines(theirs)
         records = [json.loads(line) for line in expected]
         with LogWriter(self.path, team=records[1].get("team", ""), values=None, sketch=True) as log:
-            header = records[0]
-            log.header(**{key: header[key] for key in ("tokens", "prompt", "model", "engine", "backend", "math")})
+            log.header(**{key: records[0][key] for key in ABOUT})
             for record in records[1:]:
                 values = np.array(record["values"], dtype=np.float32)
                 log.write(record["checkpoint"], record["token_idx"], values, record["shape"])
@@ -113,7 +113,7 @@ class Bytes(Folder):
             header, record = self.lines(theirs)[:2]
             with LogWriter(self.path, team=os.environ["ORCH_LOG_TEAM"]) as log:
                 said = json.loads(header) | {"prompt": os.fsdecode(prompt)}
-                log.header(*(said[key] for key in ("tokens", "prompt", "model", "engine", "backend", "math")))
+                log.header(**{key: said[key] for key in ABOUT})
                 log.write("x", 0, [])
         ours = self.lines()
         self.assertEqual(ours[0], header)

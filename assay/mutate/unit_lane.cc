@@ -37,8 +37,8 @@ void judge(const OpContext& context, OpResult got, const float* want, LaneResult
   }
 }
 
-// Where nobody looks, the last layer of a prompt computes the last position alone, and a wrong mask
-// there is none.
+// Without a probe the last layer of a prompt computes the last position alone, where a wrong mask
+// changes nothing. With this one it computes all.
 class Onlooker : public Probe {
  public:
   bool wants(Checkpoint checkpoint, int /*layer*/) override {

@@ -36,7 +36,7 @@ struct Sums {
 
 // A block that is off by too many times of what storing it costs.
 struct WorstBlock {
-  double by = 0.0;  // 0: there is none
+  double by = 0.0;  // 0: no such block
   int64_t row = -1;
   int64_t column = -1;
 

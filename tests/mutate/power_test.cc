@@ -86,7 +86,7 @@ TEST(Power, NoLaneCatchesASoundEngine) {
   EXPECT_FALSE(run_vector_lane(options.vectors_folder, nullptr, *kernels).caught);
 }
 
-// What would break: positions of the last layer that the engine leaves out where nobody looks, in
+// What would break: positions of the last layer that the engine leaves out without a probe, in
 // models of two layers, whose second has the fault.
 TEST(Power, TheUnitLaneSeesAllPositionsOfTheLastLayer) {
   std::vector<MissingModel> missing;

@@ -343,7 +343,7 @@ TEST_F(CompareWeights, TernaryTypesAreJudgedWhereTheyHoldTheWeights) {
   }
 }
 
-// What would break: a tensor that nobody looked at counted among those that are right.
+// What would break: a tensor that was not judged counted among those that are right.
 TEST_F(CompareWeights, TypesWithoutAnEncoderAreNotJudged) {
   EditedModel edited = got_;
   GgufTensor& tensor = edited.at(kWide);

@@ -8,15 +8,18 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "assay/compare/compare_logs.h"
 #include "assay/conform/engine_process.h"
 #include "assay/conform/feature.h"
+#include "assay/conform/logged_output.h"
 #include "assay/conform/work_folder.h"
 #include "base/count_of.h"
 #include "base/error.h"
 #include "base/shell.h"
+#include "engine/model.h"
 
 namespace assay {
 namespace {
@@ -46,6 +49,28 @@ std::vector<int32_t> long_prompt(const std::vector<int32_t>& tokens) {
     prompt.push_back(tokens[(i * i + i / tokens.size()) % tokens.size()]);
   }
   return prompt;
+}
+
+// Of other tokens at one position at least: they are the same ones in another order, which no
+// vocabulary lacks, unless these read the same backwards.
+std::vector<int32_t> other_prompt(const std::vector<int32_t>& tokens) {
+  std::vector<int32_t> other(tokens.rbegin(), tokens.rend());
+  if (other.size() > 1) other.pop_back();
+  if (std::equal(other.begin(), other.end(), tokens.begin())) {
+    other.front() = other.front() == 0 ? 1 : 0;
+  }
+  return other;
+}
+
+// The checkpoint that is the output of an engine without logits; empty where Assay cannot read how
+// many layers the model has.
+std::string last_layer_of(const SuiteModel& model) {
+  try {
+    const Model read(std::make_shared<Gguf>(model.folder.empty() ? model.gguf : model.folder));
+    return fmt::format("layer_{}_output", read.config().n_layers - 1);
+  } catch (const Error&) {
+    return "";
+  }
 }
 
 std::vector<Subject> subjects_of(const InvarianceOptions& options, const WorkFolder& work) {
@@ -171,6 +196,7 @@ class InvarianceCheck {
         noise_.compared = repeat.compared;
         noise_.whole = repeat.whole;
       }
+      too_little_ = too_little();
     } catch (const Error& error) {
       alone_ = {EngineAnswer::Outcome::kCrashed, error.what()};
     }
@@ -202,11 +228,26 @@ class InvarianceCheck {
   std::string reference() const { return path(std::string(kAlone) + "_0"); }
 
   EngineAnswer evaluate(const std::string& surface, const std::string& log) {
+    return evaluate(subject_.tokens, surface, log);
+  }
+  EngineAnswer evaluate(const std::vector<int32_t>& tokens, const std::string& surface,
+                        const std::string& log) {
     return process_.run({.model_dir = subject_.model.folder,
                          .gguf = subject_.model.gguf,
-                         .tokens = subject_.tokens,
+                         .tokens = tokens,
                          .surface = surface,
                          .log = log});
+  }
+  EngineAnswer evaluate_other() { return evaluate(other_, kAlone, path("other")); }
+
+  // Why what is logged of the tokens alone says nothing of any surface; empty where it does.
+  std::string too_little() {
+    const EngineAnswer answer = evaluate_other();
+    if (answer.outcome != EngineAnswer::Outcome::kLogged) {
+      return "evaluates no other prompt: " + answer.message;
+    }
+    return too_little_logged(reference(), subject_.tokens, path("other"), other_,
+                             last_layer_of(subject_.model));
   }
 
   // Whether the surface evaluates the tokens at once, as the tokens alone are evaluated.
@@ -228,14 +269,8 @@ class InvarianceCheck {
       return alone_;
     }
     if (surface != kAfter) return evaluate(surface, cell.log);
-    Subject other = subject_;
-    std::ranges::reverse(other.tokens);
-    other.tokens.pop_back();
-    process_.run({.model_dir = other.model.folder,
-                  .gguf = other.model.gguf,
-                  .tokens = other.tokens,
-                  .surface = kAlone,
-                  .log = path("other")});
+    const EngineAnswer answer = evaluate_other();
+    if (answer.outcome != EngineAnswer::Outcome::kLogged) return answer;
     return evaluate(kAlone, cell.log);
   }
 
@@ -274,6 +309,10 @@ class InvarianceCheck {
       cell.text +=
           fmt::format("{}repeats are off by {:.1e}", cell.text.empty() ? "" : "; ", repeats);
     }
+    if (cell.finding != Finding::kDependent && !too_little_.empty()) {
+      cell.finding = Finding::kUnsupported;
+      cell.text = too_little_;
+    }
   }
 
   static std::string text_of(const Distances::OfCheckpoint& first, const Distances& found) {
@@ -295,7 +334,9 @@ class InvarianceCheck {
   const Precision& precision_;
   const Subject& subject_;
   std::string folder_;
+  std::vector<int32_t> other_ = other_prompt(subject_.tokens);
   EngineAnswer alone_;
+  std::string too_little_;
   Distances noise_;  // of the tokens alone
 };
 

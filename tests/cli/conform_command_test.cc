@@ -1,11 +1,12 @@
-// assay conform and assay invariance.
+// assay conform.
+#include "tests/cli/conform_command.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidjson/document.h>
 
 #include <filesystem>
 
-#include "tests/cli/program.h"
 #include "tests/support/paths.h"
 
 namespace assay {
@@ -13,31 +14,6 @@ namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-
-class ConformCommand : public Program {
- protected:
-  // With its own folder for models and logs.
-  Outcome asked(std::vector<std::string> arguments) {
-    arguments.insert(arguments.end(), {"--work", folder_ + "/work"});
-    return run(arguments);
-  }
-
-  void expect_usage(std::vector<std::string> arguments, const std::string& message) {
-    arguments.insert(arguments.end(), {"--work", folder_ + "/work"});
-    const Outcome outcome = run(arguments);
-    EXPECT_EQ(outcome.exit_code, 2);
-    EXPECT_EQ(outcome.out, "");
-    EXPECT_THAT(outcome.err, HasSubstr(message));
-    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
-  }
-
-  static rapidjson::Document parsed(const std::string& text) {
-    rapidjson::Document document;
-    document.Parse(text.c_str());
-    EXPECT_TRUE(document.IsObject()) << text;
-    return document;
-  }
-};
 
 const std::string kOwn = program_path("assay") + " engine";
 
@@ -104,114 +80,6 @@ TEST_F(ConformCommand, BadUsageIsOneLine) {
   expect_usage({"conform", "x", "--engines", put("list.json", "{\"engines\":[]}")},
                "'x' is not an engine of the list");
   expect_usage({"conform", "x", "--engines", put("list.json", "{")}, "list.json");
-}
-
-TEST_F(ConformCommand, AssayDoesNotDependOnHowItIsAsked) {
-  const Outcome outcome = asked({"invariance", "assay", "--features", "family_gemma2", "--features",
-                                 "family_mixtral", "--format", "json"});
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
-  const rapidjson::Document json = parsed(outcome.out);
-  const rapidjson::Value& counts = json["engines"][0]["counts"];
-  EXPECT_EQ(counts["same bits"].GetInt(), 12);
-  EXPECT_EQ(counts["unsupported"].GetInt(), 4);  // batches
-}
-
-// An engine in shell: three positions of a few checkpoints. $Q is an element of layer 0's q at the
-// last position, $L one of the logits.
-constexpr const char* kTiny =
-    "for t in 0 1 2; do "
-    "for c in embedding:1 layer_0_attn_norm:2 layer_0_q:$([ $t = 2 ] && echo $Q || echo 3) "
-    "layer_0_k:4 logits:$L; do "
-    "echo '{\"checkpoint\":\"'${c%:*}'\",\"token_idx\":'$t',\"dtype\":\"f32\",\"shape\":[1,2],"
-    "\"values\":['${c#*:}',7]}'; done; done > $ASSAY_LOG_FILE";
-
-TEST_F(ConformCommand, WhatDependsIsNamedWithItsFirstOp) {
-  const std::string engine =
-      std::string("Q=3 L=5; case $ASSAY_SURFACE in chunks*) Q=3.25 L=9;; esac; ") + kTiny;
-  const Outcome outcome = asked({"invariance", "--command", engine, "--features", "family_llama",
-                                 "--surfaces", "again,chunks:7,steps", "--format", "json"});
-  EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
-  const rapidjson::Document json = parsed(outcome.out);
-  const rapidjson::Value& surfaces = json["engines"][0]["surfaces"];
-  EXPECT_STREQ(surfaces[0]["verdict"].GetString(), "same bits");
-  EXPECT_STREQ(surfaces[1]["verdict"].GetString(), "dependent") << outcome.out;
-  EXPECT_STREQ(surfaces[1]["first_divergence"].GetString(), "layer_0_q");
-  EXPECT_THAT(surfaces[1]["text"].GetString(), HasSubstr("first at token 2"));
-  EXPECT_THAT(surfaces[1]["text"].GetString(), HasSubstr("the likeliest token changes at 3 of 3"));
-  EXPECT_STREQ(surfaces[2]["verdict"].GetString(), "same bits");
-}
-
-// Another value in each run.
-TEST_F(ConformCommand, NoiseIsMeasuredByRepeating) {
-  const std::string count = folder_ + "/n";
-  const std::string engine = "n=$(cat " + count +
-                             " 2>/dev/null || echo 0); n=$((n+1)); echo $n > " + count +
-                             "; Q=3 L=5.0000$n; " + kTiny;
-  const Outcome outcome = asked({"invariance", "--command", engine, "--features", "family_llama",
-                                 "--surfaces", "again,steps", "--format", "json"});
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
-  const rapidjson::Document json = parsed(outcome.out);
-  EXPECT_EQ(json["engines"][0]["counts"]["within noise"].GetInt(), 2) << outcome.out;
-}
-
-// What would break: results in a batch that are others in each run would pass as noise.
-TEST_F(ConformCommand, WhatRoundingCannotCauseIsNoNoise) {
-  const std::string count = folder_ + "/n";
-  const std::string engine =
-      "n=$(cat " + count + " 2>/dev/null || echo 0); n=$((n+1)); echo $n > " + count +
-      "; Q=3 L=5; case $ASSAY_SURFACE in batch*) L=$((n % 2 * 8 + 1));; esac; " + kTiny;
-  const Outcome outcome = asked({"invariance", "--command", engine, "--features", "family_llama",
-                                 "--surfaces", "again,batch:2", "--format", "json"});
-  EXPECT_EQ(outcome.exit_code, 1) << outcome.out << outcome.err;
-  const rapidjson::Document json = parsed(outcome.out);
-  const rapidjson::Value& batch = json["engines"][0]["surfaces"][1];
-  EXPECT_STREQ(batch["verdict"].GetString(), "dependent") << outcome.out;
-  EXPECT_THAT(batch["text"].GetString(), HasSubstr("repeats are off by"));
-}
-
-// What a way of asking does not log was not compared.
-TEST_F(ConformCommand, ALogThatLacksPositionsIsNotInvariant) {
-  const std::string engine = std::string("Q=3 L=5; ") + kTiny +
-                             "; [ $ASSAY_SURFACE = alone ] || "
-                             "sed -i '/\"logits\",\"token_idx\":1/d' $ASSAY_LOG_FILE";
-  const Outcome outcome = asked({"invariance", "--command", engine, "--features", "family_llama",
-                                 "--surfaces", "steps,chunks:2"});
-  EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
-  EXPECT_THAT(outcome.err, HasSubstr("logs less of it than of the tokens alone"));
-}
-
-// What would break: an engine whose layers are not logged as logits, or that repeats no layer.
-TEST_F(ConformCommand, LayersAreComparedAsLogitsAre) {
-  const std::string layers =
-      std::string("Q=3 L=5; ") + kTiny + "; sed -i '/\"logits\"/d' $ASSAY_LOG_FILE";
-  const Outcome same = asked(
-      {"invariance", "--command", layers, "--features", "family_llama", "--surfaces", "steps"});
-  EXPECT_EQ(same.exit_code, 0) << same.err;
-  const std::string count = folder_ + "/n";
-  const std::string noisy = "n=$(cat " + count + " 2>/dev/null || echo 0); n=$((n+1)); echo $n > " +
-                            count + "; L=5 Q=3.0000$n; " + kTiny;
-  const Outcome within = asked({"invariance", "--command", noisy, "--features", "family_llama",
-                                "--surfaces", "again,steps"});
-  EXPECT_EQ(within.exit_code, 0) << within.out;
-  EXPECT_THAT(within.out, HasSubstr("2 within noise"));
-}
-
-TEST_F(ConformCommand, ValuesThatAreNoNumbersAreNeverInvariant) {
-  const std::string engine = std::string("Q=3 L='\"NaN\"'; ") + kTiny;
-  const Outcome outcome = asked({"invariance", "--command", engine, "--features", "family_llama",
-                                 "--surfaces", "again,steps"});
-  EXPECT_EQ(outcome.exit_code, 1) << outcome.out;
-  EXPECT_THAT(outcome.out, HasSubstr("2 dependent"));
-}
-
-// Fewer values than of the tokens alone show nothing of the others.
-TEST_F(ConformCommand, FewerValuesAreNotTheSameBits) {
-  const std::string engine = std::string("Q=3 L=5; ") + kTiny +
-                             "; [ $ASSAY_SURFACE = alone ] || "
-                             "sed -i '/\"logits\"/s/,7]/],\"n\":2/' $ASSAY_LOG_FILE";
-  const Outcome outcome = asked({"invariance", "--command", engine, "--features", "family_llama",
-                                 "--surfaces", "steps,chunks:2"});
-  EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
 }
 
 // The most probable token's probability is 1 with the feature and without it.
@@ -454,35 +322,6 @@ TEST_F(ConformCommand, AReferenceThatLacksATokenIsAnError) {
   put("suite/rope_theta/reference.jsonl", std::string(text).replace(at + 14, 6, "logitz"));
   expect_usage({"conform", "assay", "--suite", folder_ + "/suite"},
                "reference.jsonl: has no logits at token 5 of 10; restore the suite");
-}
-
-TEST_F(ConformCommand, BadUsageOfInvarianceIsOneLine) {
-  for (const char* surface :
-       {"batch:0", "chunks:-1", "chunks:", "chunks:3x", "chunks:99999999999"}) {
-    expect_usage({"invariance", "assay", "--surfaces", surface}, "is not a surface");
-  }
-  expect_usage({"invariance", "assay", "--surfaces", "again,again"}, "'again' is given twice");
-  expect_usage({"invariance", "assay", "--model", "/nonexist", "--tokens", "1"},
-               "/nonexist: is no folder with a config.json");
-  expect_usage({"invariance", "assay", "--gguf", put("x.gguf", "hello"), "--tokens", "1"},
-               "x.gguf");
-  expect_usage({"invariance", "assay", "--surfaces", "sideways"}, "'sideways' is not a surface");
-  expect_usage({"invariance", "assay", "--model", folder_}, "needs --tokens");
-  expect_usage({"invariance", "assay", "--tokens", "1,2"}, "needs --model or --gguf");
-  const std::string tiny = source_path("golden/tinyllama/tinyllama-f32.gguf");
-  expect_usage({"invariance", "assay", "--gguf", tiny}, "--gguf: needs --tokens");
-  expect_usage({"invariance", "assay", "--gguf", tiny, "--tokens", "1,318"},
-               "--tokens: 318 is not in the vocabulary of " + std::string(tiny) +
-                   "; give ids from 0 to 317");
-  const Outcome uncut = asked({"invariance", "assay", "--gguf", tiny, "--tokens", "1", "--surfaces",
-                               "chunks:16,steps,cached"});
-  EXPECT_EQ(uncut.exit_code, 2) << uncut.out;
-  EXPECT_THAT(uncut.err, HasSubstr("nothing is cut there of 1 token: give more --tokens"));
-  put("config.json", "{}");
-  expect_usage({"invariance", "assay", "--model", folder_, "--tokens", "1,x"},
-               "'x' is not a token id");
-  expect_usage({"invariance", "assay", "--model", folder_, "--tokens", "1", "--features", "x"},
-               "chooses of the suite's models");
 }
 
 TEST_F(ConformCommand, TheEngineSaysWhatItsCaseLacks) {

@@ -191,8 +191,8 @@ def main():
     if suspects:
         print(f"measured again: {', '.join(suspects)}; still slower: {', '.join(slow_of(final)) or 'none'}")
     if final["verdict"] != "SLOW" and final["too_few_pairs"]:
-        print(f"gate.py: something seems slower and has fewer than the {final['pairs_needed']} pairs that could confirm "
-              "it: raise --rounds (ROUNDS of scripts/perf.sh)", file=sys.stderr)
+        print("gate.py: the pairs are too few to tell whether something is slower: raise --rounds (ROUNDS of "
+              "scripts/perf.sh)", file=sys.stderr)
         return 2
     if final["verdict"] != "SLOW" and not final["pass"]:
         print(f"gate.py: the head lacks a time that the base has: {(final['missing'] + final['skipped'])[0]}",

@@ -129,8 +129,13 @@ std::string_view perf_verdict_name(PerfVerdict verdict) {
   return kNames[static_cast<size_t>(verdict)];
 }
 
+bool PerfComparison::seems_slower(const PerfResult& result) const {
+  return !(result.ratio < 1 + options.min_effect);
+}
+
 bool PerfComparison::too_few_pairs(const PerfResult& result) const {
-  return result.pairs < pairs_needed && !(result.ratio < 1 + options.min_effect);
+  return result.verdict == PerfVerdict::kUnsure &&
+         (result.pairs < pairs_needed || seems_slower(result));
 }
 
 bool PerfComparison::too_few_pairs() const {

@@ -46,8 +46,10 @@ struct PerfComparison {
   std::vector<std::string> only_head;
   std::vector<std::string> notes;  // what else a reader must know, a sentence each
 
-  // Whether a benchmark seems slower by min_effect or more and has fewer pairs than could confirm
-  // it: then the change is unknown, not zero.
+  // Whether a benchmark seems slower by min_effect or more.
+  bool seems_slower(const PerfResult& result) const;
+  // Whether a benchmark is UNSURE and seems slower, or has fewer pairs than could confirm that it
+  // is: then the change is unknown, not zero.
   bool too_few_pairs(const PerfResult& result) const;
   bool too_few_pairs() const;
   // Whether each benchmark of the base has an answer.

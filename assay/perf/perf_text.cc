@@ -75,12 +75,22 @@ std::vector<std::string> remarks(const PerfComparison& comparison) {
 }
 
 std::string too_few_pairs_text(const PerfComparison& comparison) {
-  const auto found =
-      std::find_if(comparison.results.begin(), comparison.results.end(),
-                   [&](const PerfResult& result) { return comparison.too_few_pairs(result); });
-  return fmt::format("{} seems slower ({}), and {} {} too few to confirm it; take {} or more",
-                     found->name, change_text(found->ratio), count_of(found->pairs, "pair"),
-                     plural(found->pairs == 1, "is", "are"), comparison.pairs_needed);
+  std::vector<PerfResult> found;
+  std::ranges::copy_if(comparison.results, std::back_inserter(found),
+                       [&](const PerfResult& each) { return comparison.too_few_pairs(each); });
+  std::ranges::stable_partition(
+      found, [&](const PerfResult& each) { return comparison.seems_slower(each); });
+  const PerfResult& first = found.front();
+  const std::string take = first.pairs < comparison.pairs_needed
+                               ? fmt::format("take {} or more", comparison.pairs_needed)
+                               : "take more";
+  const std::string pairs =
+      fmt::format("{} {}", count_of(first.pairs, "pair"), plural(first.pairs == 1, "is", "are"));
+  if (!comparison.seems_slower(first)) {
+    return fmt::format("{}: {} too few to tell whether it is slower; {}", first.name, pairs, take);
+  }
+  return fmt::format("{} seems slower ({}), and {} too few to confirm it; {}", first.name,
+                     change_text(first.ratio), pairs, take);
 }
 
 }  // namespace assay

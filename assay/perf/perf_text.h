@@ -18,8 +18,8 @@ std::string counts_text(const PerfComparison& comparison);  // "1 slower, 0 fast
 // What a reader must know besides the figures; empty where there is nothing.
 std::vector<std::string> remarks(const PerfComparison& comparison);
 
-// Of a comparison with too_few_pairs() the first such benchmark, how much slower it seems, and what
-// to do.
+// Of a comparison with too_few_pairs() one such benchmark, if possible one that seems slower, and
+// what to do.
 std::string too_few_pairs_text(const PerfComparison& comparison);
 
 }  // namespace assay

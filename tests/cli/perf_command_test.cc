@@ -22,6 +22,13 @@ class PerfCommand : public Program {
     return put(name, text + "]}");
   }
 
+  // As many repetitions as show that nothing has changed.
+  static std::string entries(const std::string& name) {
+    std::string text = entry(name, 1);
+    for (int i = 1; i < 12; ++i) text += "," + entry(name, 1);
+    return text;
+  }
+
   static std::string entry(const std::string& name, double time) {
     return R"({"name": ")" + name + R"(", "run_name": ")" + name +
            R"(", "run_type": "iteration", "real_time": )" + std::to_string(time) +
@@ -53,8 +60,13 @@ TEST_F(PerfCommand, TooFewPairsForWhatSeemsSlowerAreNotComparable) {
   EXPECT_EQ(run({"perf", base, slow, "--format", "json", "-o", report}).exit_code, 2);
   EXPECT_THAT(contents(report), testing::HasSubstr(R"("pairs_needed":9,"too_few_pairs":true,)"));
   EXPECT_THAT(contents(report), testing::StartsWith(R"({"verdict":"UNSURE","pass":false,)"));
-  EXPECT_EQ(run({"perf", base, slow, "--min-effect", "0.2"}).exit_code, 0);
-  EXPECT_EQ(run({"perf", base, bench("faster.json", 0.9, 5)}).exit_code, 0);
+  const Outcome faster = run({"perf", base, bench("faster.json", 0.9, 5)});
+  EXPECT_EQ(faster.exit_code, 2);
+  EXPECT_THAT(faster.err, testing::HasSubstr("5 pairs are too few to tell whether it is slower; "
+                                             "take 9 or more\n"));
+  const Outcome one = run({"perf", base, bench("one.json", 1.0, 1)});
+  EXPECT_EQ(one.exit_code, 2);
+  EXPECT_THAT(one.err, testing::HasSubstr("1 pair is too few to tell whether it is slower"));
 }
 
 TEST_F(PerfCommand, WhatTheHeadSkipsIsNotComparable) {
@@ -77,9 +89,9 @@ TEST_F(PerfCommand, WhatTheHeadSkipsIsNotComparable) {
 
 // Breaks if a benchmark that is gone, or not run any more, drops out of what is judged unseen.
 TEST_F(PerfCommand, WhatTheHeadLacksIsNotComparableUnlessAccepted) {
-  const std::string base = put("base.json", R"({"benchmarks": [)" + entry("add", 1) + "," +
-                                                entry("sort<char[4]>/8", 1) + "]}");
-  const std::string head = put("head.json", R"({"benchmarks": [)" + entry("add", 1) + "]}");
+  const std::string base = put("base.json", R"({"benchmarks": [)" + entries("add") + "," +
+                                                entries("sort<char[4]>/8") + "]}");
+  const std::string head = put("head.json", R"({"benchmarks": [)" + entries("add") + "]}");
   const Outcome outcome = run({"perf", base, head});
   EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
   EXPECT_EQ(outcome.err, "assay: " + head +

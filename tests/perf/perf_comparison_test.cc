@@ -120,7 +120,21 @@ TEST(PerfComparison, TooFewPairsForWhatSeemsSlowerAreTold) {
   EXPECT_FALSE(enough.too_few_pairs());
   Machine faster(9);
   faster.measure("faster", 0.7, 3);
+  EXPECT_TRUE(compare_benches(faster.base, faster.head, {}).too_few_pairs());
+  faster.measure("faster", 0.7, 5);
   EXPECT_FALSE(compare_benches(faster.base, faster.head, {}).too_few_pairs());
+}
+
+// What would break: a slowdown that noise hides from the test passes, however many the pairs.
+TEST(PerfComparison, WhatSeemsSlowerAndIsUnsureIsNotComplete) {
+  Machine machine(9);
+  machine.measure("noisy", 1.3, 9);
+  machine.measure("noisy", 0.8, 5);
+  const PerfComparison noisy = compare_benches(machine.base, machine.head, {});
+  ASSERT_EQ(noisy.verdict, PerfVerdict::kUnsure);
+  ASSERT_GE(noisy.results.front().pairs, noisy.pairs_needed);
+  ASSERT_GT(noisy.results.front().ratio, 1.02);
+  EXPECT_FALSE(noisy.complete());
 }
 
 // Breaks if the ratio or the sum of two times left the range of doubles: the mean of an infinite
@@ -221,7 +235,7 @@ TEST(PerfComparison, NamesWhatOnlyOneHas) {
   Machine machine(5);
   machine.measure("both", 1.0);
   machine.base.times["old"] = {1.0};
-  machine.head.times["new"] = {1.0};
+  machine.head.times["new"] = std::vector<double>(kPairs, 1.0);
   const PerfComparison comparison = compare_benches(machine.base, machine.head, {});
   EXPECT_THAT(comparison.only_base, testing::ElementsAre("old"));
   EXPECT_THAT(comparison.only_head, testing::ElementsAre("new"));

@@ -97,7 +97,7 @@ class LogCheck {
     check_checkpoints();
     for (const auto& [checkpoint, positions] : seen_) check_positions(checkpoint, positions);
     check_tolerances();
-    fail_if(choices_.check_gap());
+    fail_if(choices_.check_smallest());
   }
 
  private:

@@ -118,6 +118,9 @@ GoldenLog read_log(const JsonNode& node, const GoldenManifest& manifest) {
     if (log.greedy_gaps.size() != log.greedy.size()) gaps->fail("is not as long as greedy");
   }
   if (const auto gap = node.find("argmax_min_gap")) log.argmax_min_gap = gap->number_at_least(0);
+  if (const auto margin = node.find("argmax_margin")) {
+    log.argmax_margin = margin->number_at_least(0);
+  }
   if (const auto text = node.find("text")) log.text = text->text();
   return log;
 }

@@ -40,7 +40,9 @@ struct GoldenLog {
   std::vector<int32_t> greedy;                    // the tokens [n_predict]
   std::vector<double> greedy_gaps;       // for each, how far its logit is above the runner-up's
   std::optional<double> argmax_min_gap;  // the smallest such gap over all logged positions
-  std::optional<std::string> text;       // of `greedy`
+  // The smallest of both kinds of gaps as a share of the logits' L2 norm.
+  std::optional<double> argmax_margin;
+  std::optional<std::string> text;  // of `greedy`
 };
 
 // A prompt of which only the generated tokens are compared with the oracle's.

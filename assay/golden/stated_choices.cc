@@ -33,6 +33,14 @@ std::vector<TopValue> largest_of(const Record& record, size_t count) {
   return all;
 }
 
+// L2 of the record's logits; NaN where that is not known.
+double norm_of(const Record& record) {
+  if (!record.has_all_values()) return record.summary ? record.summary->l2 : std::nan("");
+  double squares = 0;
+  for (const float value : record.values) squares += double{value} * double{value};
+  return std::sqrt(squares);
+}
+
 // What the gap between two logits may be off by. `largest`: the greater magnitude of the two.
 double rounding_of(double gap, double largest) {
   return kGapRounding * gap + kLogitRounding * largest;
@@ -57,8 +65,33 @@ std::string StatedChoices::take(const Record& record) {
       if (std::isfinite(one.value)) largest_ = std::max(largest_, std::abs(double{one.value}));
     }
   }
+  take_margins(record, top);
+  if (is_greedy_step(step_of(record))) {
+    ++greedy_steps_;
+    take_margins(record, largest_allowed(record, 2));
+  }
   std::string otherwise = check_greedy(record);
   return otherwise.empty() ? check_greedy_gap(record) : otherwise;
+}
+
+void StatedChoices::take_margins(const Record& record, std::span<const TopValue> top) {
+  const double norm = norm_of(record);
+  if (top.size() < 2 || std::isnan(norm)) {
+    knows_all_margins_ = false;
+    return;
+  }
+  const double margin = (double{top[0].value} - double{top[1].value}) / norm;
+  if (!std::isnan(margin_) && !(margin >= margin_)) margin_ = margin;
+  margin_rounding_ =
+      std::max(margin_rounding_, kLogitRounding * std::abs(double{top[0].value}) / norm);
+}
+
+// The largest elements that are no padding, at most `count`.
+std::vector<TopValue> StatedChoices::largest_allowed(const Record& record, size_t count) const {
+  std::vector<TopValue> top = largest_of(record, padding_ids_.size() + count);
+  std::erase_if(top, [&](const TopValue& one) { return is_padding(one.index); });
+  top.resize(std::min(top.size(), count));
+  return top;
 }
 
 bool StatedChoices::is_padding(int64_t id) const {
@@ -66,8 +99,8 @@ bool StatedChoices::is_padding(int64_t id) const {
 }
 
 std::string StatedChoices::check_greedy(const Record& record) const {
-  const int64_t step = record.token_idx - (n_prompt_ - 1);
-  if (step < 0 || step >= std::ssize(log_.greedy)) return {};
+  const int64_t step = step_of(record);
+  if (!is_greedy_step(step)) return {};
   const int32_t stated = log_.greedy[static_cast<size_t>(step)];
   const std::vector<TopValue> top = largest_of(record, padding_ids_.size() + 1);
   const auto padding = [&](const TopValue& one) { return is_padding(one.index); };
@@ -92,10 +125,9 @@ std::string StatedChoices::check_greedy(const Record& record) const {
 }
 
 std::string StatedChoices::check_greedy_gap(const Record& record) const {
-  const int64_t step = record.token_idx - (n_prompt_ - 1);
+  const int64_t step = step_of(record);
   if (step < 0 || step >= std::ssize(log_.greedy_gaps)) return {};
-  std::vector<TopValue> top = largest_of(record, padding_ids_.size() + 2);
-  std::erase_if(top, [&](const TopValue& one) { return is_padding(one.index); });
+  const std::vector<TopValue> top = largest_allowed(record, 2);
   if (top.size() < 2) return {};
   const double gap = double{top[0].value} - double{top[1].value};
   const double stated = log_.greedy_gaps[static_cast<size_t>(step)];
@@ -116,6 +148,23 @@ std::string StatedChoices::check_gap() const {
   return fmt::format(
       "has logits whose largest two are as near as {:.3g}, and the manifest states {:.3g} in {}",
       gap_, stated, key_of(log_, "argmax_min_gap"));
+}
+
+std::string StatedChoices::check_margin() const {
+  if (!log_.argmax_margin || margin_ == std::numeric_limits<double>::infinity()) return {};
+  const double stated = *log_.argmax_margin;
+  const bool knows_all = knows_all_margins_ && greedy_steps_ == std::ssize(log_.greedy);
+  const double excess = knows_all ? std::abs(stated - margin_) : stated - margin_;
+  if (excess <= kGapRounding * stated + margin_rounding_) return {};
+  return fmt::format(
+      "has logits whose largest two are as near as {:.3g} of their norm, and the manifest states "
+      "{:.3g} in {}",
+      margin_, stated, key_of(log_, "argmax_margin"));
+}
+
+std::string StatedChoices::check_smallest() const {
+  std::string otherwise = check_gap();
+  return otherwise.empty() ? check_margin() : otherwise;
 }
 
 }  // namespace assay

@@ -48,7 +48,7 @@ std::string problem(const GoldenLog& log, const std::vector<Record>& records,
     const std::string text = choices.take(record);
     if (!text.empty()) return text;
   }
-  return choices.check_gap();
+  return choices.check_smallest();
 }
 
 // Breaks if greedy tokens of a manifest were not what the log's logits choose.
@@ -116,6 +116,29 @@ TEST(StatedChoices, TheSmallestGapIsThatOfTheLog) {
   EXPECT_NE(problem(stating({}, 3.0), unknown), "");
   EXPECT_EQ(problem(stating({}, 0.5), {summary(1, 3, {})}), "");
   EXPECT_EQ(problem(stating({}), records), "");
+}
+
+// Breaks if the choices were called clearer, beside the size of the logits, than they are.
+TEST(StatedChoices, TheSmallestMarginIsThatOfTheLog) {
+  Record summed = summary(2, 3, {{3, 5}, {8, 4.5F}});
+  summed.summary->l2 = 50;
+  const std::vector<Record> records = {logits(1, {0, 4, 3}), summed};  // 0.2 and 0.01
+  const auto with_margin = [&](double margin, std::vector<int32_t> greedy = {}) {
+    GoldenLog log = stating(std::move(greedy));
+    log.argmax_margin = margin;
+    return log;
+  };
+  EXPECT_EQ(problem(with_margin(0.01), records), "");
+  EXPECT_EQ(problem(with_margin(0.01005), records), "") << "three digits";
+  EXPECT_EQ(problem(with_margin(0.0102), records),
+            "has logits whose largest two are as near as 0.01 of their norm, and the manifest "
+            "states 0.0102 in logs[f32.jsonl].argmax_margin");
+  EXPECT_NE(problem(with_margin(0.005), records), "");
+  // A chosen token's margin is that over the runner-up that is no padding.
+  EXPECT_EQ(problem(with_margin(0.01, {1, 3}), records, {2}), "");
+  EXPECT_EQ(problem(with_margin(0.005, {1, 3, 1}), records), "") << "the third is not in the log";
+  EXPECT_NE(problem(with_margin(0.02, {1, 3, 1}), records), "");
+  EXPECT_NE(problem(with_margin(std::numeric_limits<double>::quiet_NaN()), records), "");
 }
 
 TEST(StatedChoices, NaNFails) {

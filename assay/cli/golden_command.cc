@@ -152,33 +152,43 @@ int list(const GoldenArguments& arguments) {
   return tell(checks);
 }
 
-int verify(const GoldenArguments& arguments) {
-  if (arguments.measured.snapshots) {
-    MeasuredArguments measured = arguments.measured;
-    measured.root = arguments.root;
-    return verify_snapshots(measured, models_of(arguments));
-  }
-  const std::vector<GoldenCheck> checks = checks_of(arguments);
-  if (!read_inventory(arguments.root)) {
-    print_warning(fmt::format(
-        "{} has no {}, so a golden that is removed is not missed; assay golden list --inventory "
-        "prints one",
-        printable(arguments.root), kInventoryName));
-  }
-  if (arguments.json) {
-    print_text(golden_json(checks));
-    return tell(checks);
-  }
+std::string verified_text(const std::vector<GoldenCheck>& checks) {
+  std::string text;
   for (const GoldenCheck& check : checks) {
     const std::string word =
         colored(check.problems.empty() ? "verified" : "NOT VERIFIED",
                 check.problems.empty() ? Color::kGood : Color::kBad, output_style(""));
-    print_text(fmt::format("{}  {}, {}{}\n", word, printable(check.model),
-                           check.problems.empty() ? count_of(check.fixtures.size(), "fixture")
-                                                  : count_of(check.problems.size(), "problem"),
-                           allowed_text(check)));
+    text += fmt::format("{}  {}, {}{}\n", word, printable(check.model),
+                        check.problems.empty() ? count_of(check.fixtures.size(), "fixture")
+                                               : count_of(check.problems.size(), "problem"),
+                        allowed_text(check));
   }
-  return tell(checks);
+  return text;
+}
+
+// Says so where nothing pins what must exist: a warning of goldens that are named. The exit code.
+int tell_inventory(const GoldenArguments& arguments) {
+  if (read_inventory(arguments.root)) return kInParity;
+  const Error missing("is missing, so a golden that is removed is not missed",
+                      fmt::format("{}/{}", arguments.root, kInventoryName),
+                      "restore it, or write there what assay golden list --inventory prints");
+  if (arguments.models.empty()) {
+    print_error(missing.what());
+    return kNotComparable;
+  }
+  print_warning(missing.what());
+  return kInParity;
+}
+
+int verify(const GoldenArguments& arguments) {
+  if (arguments.measured.snapshots || arguments.measured.fast_floors) {
+    MeasuredArguments measured = arguments.measured;
+    measured.root = arguments.root;
+    return verify_measured(measured, models_of(arguments));
+  }
+  const std::vector<GoldenCheck> checks = checks_of(arguments);
+  print_text(arguments.json ? golden_json(checks) : verified_text(checks));
+  return std::max(tell(checks), tell_inventory(arguments));
 }
 
 // Of what waited before a golden was recorded again, what does not wait any more.
@@ -406,6 +416,10 @@ void add_golden(CLI::App& app, int& exit_code) {
   verifying
       ->add_flag("--snapshots", measured.snapshots,
                  "Run the engine, and tell every checkpoint that is not the snapshot's bit for bit")
+      ->excludes(json);
+  verifying
+      ->add_flag("--fast-floors", measured.fast_floors,
+                 "Run the engine's fast, and tell every floor of it that is not the one measured")
       ->excludes(json);
   add_threads_flag(*verifying, measured.n_threads);
   CLI::App* command = add_action(*golden, "record", "Record again, as files that wait for review",

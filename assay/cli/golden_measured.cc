@@ -85,28 +85,62 @@ bool record_fast_floors(const MeasuredArguments& arguments, const GoldenManifest
   return true;
 }
 
-int verify_model(const MeasuredArguments& arguments, const std::string& model) {
-  const std::string folder = golden_folder(arguments.root, model);
-  const GoldenManifest manifest = read_golden_manifest(folder + kManifestName);
+// Throws Error where the golden lacks what it is to be held to.
+[[noreturn]] void fail_for_missing(const std::string& path, const char* what,
+                                   const std::string& hint) {
+  throw Error(fmt::format("is missing: {}", what), path, hint);
+}
+
+// Says whether the engine still gives what was measured: one line, and one for each difference.
+int tell_changes(const std::string& model, size_t n, const char* what,
+                 const std::vector<std::string>& changes) {
+  const TextStyle style = output_style("");
+  const bool good = changes.empty();
+  print_text(
+      fmt::format("{}  {}, {}\n",
+                  colored(good ? "unchanged" : "CHANGED", good ? Color::kGood : Color::kBad, style),
+                  printable(model), count_of(n, what)));
+  for (const std::string& change : changes) {
+    print_text(fmt::format("  {} {}\n", printable(model), printable(change, std::string::npos)));
+  }
+  return good ? kInParity : kDiverged;
+}
+
+int verify_snapshots_of(const MeasuredArguments& arguments, const GoldenManifest& manifest) {
+  const std::string folder = manifest.folder();
   const auto before = read_snapshots(folder);
   if (!before) {
-    throw Error("is missing: nothing says what the engine computed", folder + kSnapshotsName,
-                "assay golden record --snapshots " + model);
+    fail_for_missing(folder + kSnapshotsName, "nothing says what the engine computed",
+                     "assay golden record --snapshots " + manifest.model);
   }
   const GoldenEngineOptions options = engine_options(arguments);
   std::vector<std::string> absent;
   const GoldenSnapshots after = take_snapshots(manifest, &*before, options, absent);
   end_progress(options);
   warn_of_absent(absent, "its snapshots were not checked");
-  const auto reviews = review_snapshots(manifest, read_fast_floors(folder), &*before, after);
-  const TextStyle style = output_style("");
-  const bool good = reviews.empty();
-  print_text(
-      fmt::format("{}  {}, {}\n",
-                  colored(good ? "unchanged" : "CHANGED", good ? Color::kGood : Color::kBad, style),
-                  printable(model), count_of(after.snapshots.size(), "snapshot")));
-  for (const SnapshotReview& review : reviews) print_text("  " + line_of(model, review));
-  return good ? kInParity : kDiverged;
+  std::vector<std::string> changes;
+  for (const SnapshotReview& each :
+       review_snapshots(manifest, read_fast_floors(folder), &*before, after)) {
+    changes.push_back(each.line);
+  }
+  return tell_changes(manifest.model, after.snapshots.size(), "snapshot", changes);
+}
+
+int verify_fast_floors_of(const MeasuredArguments& arguments, const GoldenManifest& manifest) {
+  const std::string folder = manifest.folder();
+  const auto before = read_fast_floors(folder);
+  if (!before && !needs_fast_floors(manifest)) return kInParity;
+  if (!before) {
+    fail_for_missing(folder + kFastFloorsName, "fast has no floors",
+                     "assay golden record --fast-floors " + manifest.model);
+  }
+  const GoldenEngineOptions options = engine_options(arguments);
+  std::vector<std::string> absent;
+  const FastFloors after = measure_fast_floors(manifest, &*before, options, absent);
+  end_progress(options);
+  warn_of_absent(absent, "its floors were not checked");
+  return tell_changes(manifest.model, after.prompts.size(), "measured prompt",
+                      fast_floor_changes(*before, after).notes);
 }
 
 }  // namespace
@@ -121,10 +155,17 @@ bool record_measured(const MeasuredArguments& arguments, const std::string& mode
   return waits;
 }
 
-int verify_snapshots(const MeasuredArguments& arguments, const std::vector<std::string>& models) {
+int verify_measured(const MeasuredArguments& arguments, const std::vector<std::string>& models) {
   int exit_code = kInParity;
   for (const std::string& model : models) {
-    exit_code = std::max(exit_code, verify_model(arguments, model));
+    const GoldenManifest manifest =
+        read_golden_manifest(golden_folder(arguments.root, model) + kManifestName);
+    if (arguments.snapshots) {
+      exit_code = std::max(exit_code, verify_snapshots_of(arguments, manifest));
+    }
+    if (arguments.fast_floors) {
+      exit_code = std::max(exit_code, verify_fast_floors_of(arguments, manifest));
+    }
   }
   return exit_code;
 }

@@ -16,9 +16,10 @@ struct MeasuredArguments {
 // Runs the engine and makes what differs wait; says what. Whether anything waits.
 bool record_measured(const MeasuredArguments& arguments, const std::string& model);
 
-// Runs the engine and holds it to the snapshots of each model; reports for each case that differs
-// which checkpoint is the first that changed. The exit code.
-int verify_snapshots(const MeasuredArguments& arguments, const std::vector<std::string>& models);
+// Runs the engine and holds it to the snapshots of each model, and the floors of its fast to those
+// that it has; reports for each case that differs which checkpoint is the first that changed, or
+// how many floors rise and fall. The exit code.
+int verify_measured(const MeasuredArguments& arguments, const std::vector<std::string>& models);
 
 // Says what accepting the snapshots that wait will change, in floors.
 void print_snapshot_changes(const std::string& folder);

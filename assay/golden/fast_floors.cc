@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "assay/golden/files.h"
 #include "assay/golden/floors.h"
@@ -21,6 +22,7 @@ namespace {
 
 constexpr int64_t kFloorSchema = 1;
 constexpr int64_t kMaxFloorsBytes = int64_t{16} << 20;
+constexpr double kMostOfLlamaCpp = 2;  // as many times its error; 1.25 in the goldens
 constexpr const char* kFloorsHint = "assay golden record --fast-floors measures them";
 constexpr const char* kFloorNote =
     "By how much Assay's own fast is off: relative L2 against the float64 golden, the greatest and "
@@ -102,6 +104,18 @@ Policy policy_of(const GoldenManifest& manifest, const GoldenFile& file, const s
     tolerance.floor = *tolerance.rel_l2 / times;
     return tolerance;
   });
+}
+
+// Which floor lets too much pass; empty if none does.
+std::string wide_floor(const GoldenFile& file, const FastFloors::Of& of) {
+  if (!rounds_activations(file.type)) return {};
+  for (const auto& [checkpoint, floor] : of.floors) {
+    const auto other = floor_of(file, "llamacpp_as_stored_vs_f64", checkpoint);
+    if (!other || floor.max <= kMostOfLlamaCpp * *other) continue;
+    return fmt::format("lets '{}' of {} {} {} be {:.3g} off, and llama.cpp is {:.3g} off",
+                       checkpoint, of.math, of.type, of.prompt, floor.max, *other);
+  }
+  return {};
 }
 
 // Never below the value: a floor that lost its last digits would be too low.
@@ -210,6 +224,10 @@ FastFloor fast_floor_of(std::vector<double> errors, const std::string& where) {
   return {rounded_up(errors.back()), rounded_up(errors[errors.size() / 2])};
 }
 
+bool needs_fast_floors(const GoldenManifest& manifest) {
+  return !fast_floor_problems(manifest, {manifest.model, {}}).empty();
+}
+
 std::vector<std::string> fast_floor_problems(const GoldenManifest& manifest,
                                              const FastFloors& floors) {
   std::vector<std::string> problems;
@@ -223,6 +241,8 @@ std::vector<std::string> fast_floor_problems(const GoldenManifest& manifest,
       problems.push_back(fmt::format("has no floors of {} of {} {}", math, file.type, prompt));
     } else if (found->sha256 != file.sha256) {
       problems.push_back(fmt::format("is of another model file at {} {}", file.type, prompt));
+    } else if (std::string wide = wide_floor(file, *found); !wide.empty()) {
+      problems.push_back(std::move(wide));
     }
     known.insert(found);
   };

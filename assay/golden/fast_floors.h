@@ -86,8 +86,12 @@ Policy usual_library_policy(const GoldenManifest& manifest, const GoldenFile& fi
 // if one of them is not a number below 1.
 FastFloor fast_floor_of(std::vector<double> errors, const std::string& where);
 
-// A line for each prompt of the manifest without floors, for each that it does not have, and for
-// each of another model file.
+// Whether a golden of the manifest has a type or a prompt that such floors are measured of.
+bool needs_fast_floors(const GoldenManifest& manifest);
+
+// A line for each prompt of the manifest without floors, for each that it does not have, for each
+// of another model file, and for each with a floor over twice what the manifest says of llama.cpp,
+// which rounds as `fast` does.
 std::vector<std::string> fast_floor_problems(const GoldenManifest& manifest,
                                              const FastFloors& floors);
 

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <system_error>
@@ -177,21 +178,35 @@ class Verifier {
                            inventory_of(manifest_), check_);
   }
 
-  // For a golden that has them.
+  // Whether another golden has a file of that name, so that this one should.
+  bool others_have(const char* name) const {
+    const std::vector<std::string> models = golden_models(root_);
+    return std::ranges::any_of(models, [&](const std::string& model) {
+      return model != check_.model && file_exists(root_ + model + "/" + name);
+    });
+  }
+
+  void check_measured(const char* name, const std::string& flag, bool is_needed,
+                      const std::optional<std::vector<std::string>>& problems) {
+    const std::string mend = fmt::format("assay golden record {} {}", flag, manifest_.model);
+    for (const std::string& what : problems.value_or(std::vector<std::string>())) {
+      problem(folder_ + name, what, mend);
+    }
+    if (problems || !is_needed || !others_have(name)) return;
+    problem(folder_ + name, "is missing, and other goldens have one",
+            "restore it with git checkout, or measure it: " + mend);
+  }
+
+  // What a golden has, and what it lacks where others have it.
   void check_measured() {
+    using Problems = std::optional<std::vector<std::string>>;
     try {
-      if (const auto snapshots = read_snapshots(folder_)) {
-        for (const std::string& what : snapshot_problems(manifest_, *snapshots)) {
-          problem(folder_ + kSnapshotsName, what,
-                  "assay golden record --snapshots " + manifest_.model);
-        }
-      }
-      if (const auto floors = read_fast_floors(folder_)) {
-        for (const std::string& what : fast_floor_problems(manifest_, *floors)) {
-          problem(folder_ + kFastFloorsName, what,
-                  "assay golden record --fast-floors " + manifest_.model);
-        }
-      }
+      const auto snapshots = read_snapshots(folder_);
+      check_measured(kSnapshotsName, "--snapshots", true,
+                     snapshots ? Problems(snapshot_problems(manifest_, *snapshots)) : Problems());
+      const auto floors = read_fast_floors(folder_);
+      check_measured(kFastFloorsName, "--fast-floors", needs_fast_floors(manifest_),
+                     floors ? Problems(fast_floor_problems(manifest_, *floors)) : Problems());
     } catch (const Error& error) {
       check_.problems.emplace_back(error.what());
     }

@@ -97,10 +97,13 @@ TEST_F(GoldenCommand, VerifyReportsWhatTheInventoryHasAndTheGoldensLackAndTheRev
   put("golden/inventory.txt", listed + "other F32 haiku ops\n");
   EXPECT_EQ(golden({"verify", "tiny"}).exit_code, 0) << "another model is not asked for";
   fs::remove(golden_->root() + "/inventory.txt");
+  const Outcome named = golden({"verify", "tiny"});
+  EXPECT_EQ(named.exit_code, 0);
+  EXPECT_THAT(named.err, HasSubstr("warning: "));
   const Outcome outcome = golden({"verify"});
-  EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_THAT(outcome.err, HasSubstr("warning: "));
-  EXPECT_THAT(outcome.err, HasSubstr("so a golden that is removed is not missed"));
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err,
+              HasSubstr("inventory.txt: is missing, so a golden that is removed is not missed; "));
 }
 
 TEST_F(GoldenCommand, AcceptingUpdatesTheInventoryAndSaysSo) {

@@ -118,11 +118,41 @@ TEST_F(GoldenMeasured, FloorsOfFastAreMeasuredAndARiseIsExitCodeOne) {
   ASSERT_NE(at, std::string::npos);
   low.replace(low.find('[', at), low.find(']', at) - low.find('[', at), "[0.001, 0.001");
   std::ofstream(path("fast_floors.json"), std::ios::binary) << low;
+  outcome = golden({"verify", "--fast-floors"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("CHANGED  gpt2, 13 measured prompts\n  gpt2 fast "
+                                     "floors of Q8_0 "));
   outcome = golden({"record", "--fast-floors"});
   EXPECT_THAT(outcome.out, HasSubstr("1 rise, 0 fall, most that of logits: 0.001 -> 0.0"));
   EXPECT_EQ(golden({"review"}).exit_code, 1);
   EXPECT_EQ(golden({"accept"}).exit_code, 0);
   EXPECT_EQ(contents(path("fast_floors.json")), good);
+}
+
+// What would break: a floor that lets faults through, which no run of the engine exceeds.
+TEST_F(GoldenMeasured, AFloorFarAboveLlamaCppsIsAProblem) {
+  std::string wide = contents(path("fast_floors.json"));
+  const size_t at = wide.find("\"logits\": [0.0", wide.find("\"type\": \"Q8_0\""));
+  ASSERT_NE(at, std::string::npos);
+  wide.replace(wide.find('[', at), wide.find(',', at) - wide.find('[', at), "[0.9");
+  std::ofstream(path("fast_floors.json"), std::ios::binary) << wide;
+  const Outcome outcome = golden({"verify"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("fast_floors.json: lets 'logits' of fast Q8_0 haiku be 0.9 "
+                                     "off, and llama.cpp is 0.0"));
+}
+
+// What would break: what the engine computed is not missed once its file is gone.
+TEST_F(GoldenMeasured, VerifyMissesWhatOtherGoldensHave) {
+  fs::copy(source_path("golden/qwen3"), root() + "/qwen3");
+  EXPECT_EQ(golden({"verify"}).exit_code, 0);
+  for (const char* name : {"snapshots.json", "fast_floors.json"}) {
+    fs::rename(path(name), folder_ + "/gone");
+    const Outcome outcome = golden({"verify"});
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr(std::string(name) + ": is missing, and other goldens have"));
+    fs::rename(folder_ + "/gone", path(name));
+  }
 }
 
 // What would break: a user whose engine rounds activations, and who has no floor to hold it to.

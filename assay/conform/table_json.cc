@@ -7,12 +7,15 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "assay/golden/json_node.h"
 #include "assay/report/json_object.h"
 #include "base/error.h"
 #include "base/json_file.h"
+#include "base/shell.h"
 
 namespace assay {
 namespace {
@@ -152,6 +155,45 @@ void check_sums(const JsonNode& root, const TablePart& part) {
   }
 }
 
+// The engines that a run was asked for, as flags are typed: "assay conform NAME... [--command LINE]
+// [FLAGS]".
+std::set<std::string> engines_of_run(const JsonNode& node) {
+  constexpr std::string_view kStart = "assay conform ";
+  constexpr std::string_view kCommand = "--command ";
+  const std::string command = node.text();
+  if (!command.starts_with(kStart)) node.fail("is no command of assay conform", kTableHint);
+  std::set<std::string> engines;
+  std::string_view rest = std::string_view(command).substr(kStart.size());
+  while (!rest.empty() && !rest.starts_with("--")) {
+    size_t end = 0;
+    for (bool quoted = false; end < rest.size() && (quoted || rest[end] != ' '); ++end) {
+      if (rest[end] == '\'') quoted = !quoted;
+    }
+    engines.emplace(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  if (rest.starts_with(kCommand)) engines.insert(engine_of_command("").name);
+  return engines;
+}
+
+// A file holds the engines that its runs were asked for, each under its own name: another one's
+// adapter would not be checked.
+void check_engines_of_runs(const JsonNode& root, const TablePart& part) {
+  std::set<std::string> asked;
+  for (const JsonNode& run : root.at("runs").items())
+    asked.merge(engines_of_run(run.at("command")));
+  for (const TablePart::Column& column : part.columns) {
+    if (asked.erase(shell_quoted(column.engine.name)) > 0) continue;
+    root.at("engines").fail(fmt::format("has '{}', which no run of it was asked for",
+                                        printable(column.engine.name, 60)),
+                            kTableHint);
+  }
+  if (asked.empty()) return;
+  root.at("engines").fail(
+      fmt::format("lacks {}, which its runs were asked for", printable(*asked.begin(), 60)),
+      kTableHint);
+}
+
 std::string titled(const EngineDeclaration& engine) {
   return engine.version.empty() ? engine.name : engine.name + " " + engine.version;
 }
@@ -237,6 +279,7 @@ TablePart read_table_part(const std::string& path) {
     part.columns.push_back(read_column(engine));
   }
   check_sums(root, part);
+  check_engines_of_runs(root, part);
   return part;
 }
 

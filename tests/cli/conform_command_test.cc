@@ -255,7 +255,13 @@ TEST_F(CombinedRuns, AreJudgedByTheirFigures) {
   expect_usage(from(with(whole, "precision", "\"int8\"")), "was run as int8, and is float32");
   expect_usage(from(with(whole, "feature", "\"rope_thera\"")), "is no feature of the suite");
   expect_usage(from(with(whole, "version", "\"0.0.9\"")), "with another version or adapter");
-  expect_usage(from(with(whole, "name", "\"llama.cpp\"")), "with another version or adapter");
+  expect_usage(from(with(whole, "name", "\"llama.cpp\"")),
+               "'engines' has 'llama.cpp', which no run of it was asked for");
+  expect_usage(from(with(whole, "name", "\"command\"")), "'engines' has 'command', which no run");
+  expect_usage(from(replaced(whole, "assay conform assay ", "assay conform assay llama.cpp ")),
+               "'engines' lacks llama.cpp, which its runs were asked for");
+  expect_usage(from(replaced(whole, "assay conform assay ", "assay perf assay ")),
+               "'runs[0].command' is no command of assay conform");
 
   std::vector<std::string> given =
       from(with(with(whole, "precision", "\"int8\""), "rel_l2", "2e-3"));
@@ -279,12 +285,14 @@ TEST_F(CombinedRuns, AreJudgedByTheirFigures) {
 TEST_F(CombinedRuns, ShowNoControlCharacters) {
   const std::string path = ran({"--command", "exit 9"}, "1.json", {"rope_theta"});
   std::string text = contents(path);
-  for (const char* key : {"name", "cause", "text", "command"}) {
-    const std::string member = std::string("\"") + key + "\":\"";
-    for (size_t at = 0; (at = text.find(member, at)) != std::string::npos; at += member.size()) {
-      text.insert(at + member.size(), "\\u001b[31m\\n::error::");
+  const auto insert_after = [&](const std::string& start) {
+    for (size_t at = 0; (at = text.find(start, at)) != std::string::npos; at += start.size()) {
+      text.insert(at + start.size(), "\\u001b[31m\\n::error::");
     }
-  }
+  };
+  insert_after("\"cause\":\"");
+  insert_after("\"text\":\"");
+  insert_after("assay conform --command ");
   for (const char* format : {"table", "github", "markdown", "junit"}) {
     const Outcome outcome = asked(
         {"conform", "--from", put("x.json", text), "--features", "rope_theta", "--format", format});

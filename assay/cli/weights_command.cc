@@ -54,6 +54,11 @@ int run(WeightsArguments& arguments) {
     case WeightsVerdict::kIncomplete:
       break;
   }
+  if (!comparison.part.empty()) {
+    print_error(comparison.part +
+                "; put the parts together, or compare what is there with --tensors '*'");
+    return kNotComparable;
+  }
   print_error(
       "not all tensors could be judged; the report says which and why: give the file before it was "
       "rounded as the reference, or a limit with --max-rel-l2");

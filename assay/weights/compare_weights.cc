@@ -99,14 +99,14 @@ TensorResult compare_pair(const Gguf& ref, const Pair& pair, const WeightsOption
   return result;
 }
 
-// A model of many gigabytes may be in several files, as gguf-split makes them.
-void warn_of_part(const Gguf& file, std::vector<std::string>& warnings) {
+// Which part of a model the file is; empty where it is all of one. A model of many gigabytes may be
+// in several files, as gguf-split makes them.
+std::string part_text(const Gguf& file) {
   const int64_t parts = file.get_int("split.count", 1);
-  if (parts <= 1) return;
-  warnings.push_back(fmt::format(
-      "{} is part {} of {} of a model: the tensors of the other parts are "
-      "not compared",
-      printable(file.path(), 4096), static_cast<uint64_t>(file.get_int("split.no", 0)) + 1, parts));
+  if (parts <= 1) return {};
+  return fmt::format(
+      "{} is part {} of {} of a model: the tensors of the other parts are not compared",
+      printable(file.path(), 4096), static_cast<uint64_t>(file.get_int("split.no", 0)) + 1, parts);
 }
 
 // Two files of zeros are the same, and show nothing: single tensors may be zeros, such as biases.
@@ -125,7 +125,8 @@ WeightsVerdict verdict_of(const WeightsComparison& comparison) {
       any(TensorStatus::kExtra)) {
     return WeightsVerdict::kMismatch;
   }
-  return any(TensorStatus::kUnjudged) ? WeightsVerdict::kIncomplete : WeightsVerdict::kMatch;
+  const bool is_whole = !any(TensorStatus::kUnjudged) && comparison.part.empty();
+  return is_whole ? WeightsVerdict::kMatch : WeightsVerdict::kIncomplete;
 }
 
 void check_globs(const WeightsOptions& options, const std::vector<Pair>& pairs,
@@ -161,7 +162,12 @@ WeightsComparison compare_weights(
   }
   comparison.ref_type = file_type_name(ref);
   comparison.got_type = file_type_name(got);
-  for (const Gguf* file : {&ref, &got}) warn_of_part(*file, comparison.warnings);
+  for (const Gguf* file : {&ref, &got}) {
+    const std::string part = part_text(*file);
+    if (part.empty()) continue;
+    comparison.warnings.push_back(part);
+    if (options.tensors.empty()) comparison.part = part;
+  }
   comparison.keys = key_differences(ref, got, comparison.warnings);
   const std::vector<Pair> pairs = pairs_of(ref, got, options);
   check_globs(options, pairs, ref.path());

@@ -23,9 +23,9 @@ constexpr size_t kMaxCommandBytes = 8000;
 constexpr size_t kMaxReasonBytes = 1000;
 constexpr int kWidth = 120;
 
-// A tensor, or a key that counts.
+// A tensor, a key that counts, or that a file is a part of a model.
 struct Case {
-  std::string_view kind;  // "tensor" or "key"
+  std::string_view kind;  // "tensor", "key" or "file"
   std::string name;
   std::string_view status;
   std::string problem = {};  // empty where it is right
@@ -41,6 +41,10 @@ std::vector<Case> cases_of(const WeightsComparison& comparison) {
     if (!key.counts) continue;
     cases.push_back({"key", printable(key.key, 200), "differs",
                      fmt::format("is {}, the reference's {}", stated(key.got), stated(key.ref))});
+  }
+  if (!comparison.part.empty()) {
+    cases.push_back(
+        {"file", printable(comparison.got_path, 200), "incomplete", printable(comparison.part)});
   }
   return cases;
 }

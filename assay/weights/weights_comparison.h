@@ -61,6 +61,7 @@ struct WeightsComparison {
   std::vector<TensorResult> tensors;  // in the reference's order, then extra ones
   std::vector<KeyDifference> keys;
   std::vector<std::string> warnings;
+  std::string part;  // which file is one part of several, and not asked for by names of tensors
   WeightsVerdict verdict = WeightsVerdict::kIncomplete;
 
   int64_t count(TensorStatus status) const;

@@ -268,7 +268,7 @@ TEST_F(CompareWeights, WhatOneFileLacksIsAFailure) {
 }
 
 // What would break: the first of two files in parity, taken for the whole model.
-TEST_F(CompareWeights, APartOfAModelIsAWarning) {
+TEST_F(CompareWeights, APartOfAModelIsIncomplete) {
   EditedModel part = got_;
   part.metadata["split.count"] = uint64_t{2};
   part.metadata["split.no"] = uint64_t{0};
@@ -276,6 +276,14 @@ TEST_F(CompareWeights, APartOfAModelIsAWarning) {
   EXPECT_THAT(comparison.warnings,
               testing::ElementsAre("part.gguf is part 1 of 2 of a model: the tensors of the other "
                                    "parts are not compared"));
+  EXPECT_EQ(comparison.verdict, WeightsVerdict::kIncomplete);
+  std::string junit;
+  find_report(weights_reports(), "junit")->write(comparison, {}, [&](std::string_view text) {
+    junit += text;
+  });
+  EXPECT_THAT(junit, HasSubstr("<failure type=\"incomplete\" message=\"part.gguf is part 1 of 2"));
+  const WeightsOptions named{.tensors = {"*"}};
+  EXPECT_EQ(compare_weights(ref_, part.gguf("part.gguf"), named).verdict, WeightsVerdict::kMatch);
   EXPECT_THAT(compare_weights(ref_, ref_, {}).warnings, testing::IsEmpty());
 }
 

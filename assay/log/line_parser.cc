@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "assay/log/line_handler.h"
+#include "base/count_of.h"
 #include "base/error.h"
 
 namespace assay {
@@ -61,10 +62,18 @@ void check_sizes(bool skim, Record& record) {
   }
   const bool given = record.n >= 0;
   if (!given) record.n = count;
-  if (!skim && static_cast<int64_t>(record.values.size()) > record.n) {
-    throw LineProblem{fmt::format("{} values, but {} says {}", record.values.size(),
-                                  given ? "'n'" : "'shape'", record.n),
-                      "log the shape of what is logged, or its size as n"};
+  const auto logged = static_cast<int64_t>(record.values.size());
+  if (!skim && record.n > count && count != logged) {
+    throw LineProblem{
+        fmt::format(
+            "'n' is {}, but the shape [{}] has {}, which is not how many 'values' there are",
+            record.n, fmt::join(record.shape, ","), count_of(count, "element")),
+        "log the shape of the tensor, or of what is logged of it"};
+  }
+  if (!skim && logged > record.n) {
+    throw LineProblem{
+        fmt::format("{} values, but {} says {}", logged, given ? "'n'" : "'shape'", record.n),
+        "log the shape of what is logged, or its size as n"};
   }
 }
 

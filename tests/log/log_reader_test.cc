@@ -149,7 +149,11 @@ TEST_F(LogReaderTest, SummariesMayHoldNaN) {
 
 TEST_F(LogReaderTest, TheHeadOfATensorKnowsTheWholesSize) {
   EXPECT_EQ(read(record("1,2")).at(0).n, 4);
-  EXPECT_EQ(read(record("1,2", ",\"n\":9")).at(0).n, 9);
+  EXPECT_EQ(read(record("1,2", ",\"n\":3")).at(0).n, 3) << "of a batch or a padded buffer";
+  EXPECT_EQ(read(record("1,2,3,4", ",\"n\":9")).at(0).n, 9) << "the shape of what is logged";
+  EXPECT_THAT(error_of(record("1,2", ",\"n\":9")),
+              HasSubstr("'n' is 9, but the shape [1,4] has 4 elements, which is not how many "
+                        "'values' there are; log the shape of the tensor, or of what is logged"));
 }
 
 // Breaks if a size of null were taken for 0.

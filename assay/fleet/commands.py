@@ -74,6 +74,27 @@ def results_folder(options, dataset):
     return folder
 
 
+def refuse_changed_logs(dataset, runs, pairs, rows):
+    """Takes back what was judged before of runs whose log.parquet is not what was added any more. Of a dataset of this machine."""
+    if dataset.files is not None:
+        return
+
+    def problem_of(run):
+        try:
+            dataset.check_log(run)
+            return None
+        except Problem as problem:
+            return str(problem)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        judged = {run: None for pair in pairs for run in pair}
+        problems = dict(zip(judged, pool.map(lambda run: problem_of(runs[run]), judged)))
+    for pair in pairs:
+        for run in reversed(pair):
+            if problems[run]:
+                rows[pair] = finished(pair, {"problem": problems[run]})
+
+
 def compare(options):
     dataset = Dataset(options["dataset"])
     job = {name: options[name] for name in ("dataset", "program", "policy", "floor", "maps")}
@@ -85,8 +106,9 @@ def compare(options):
         tell(f"warning: {len(engines)} engines are the reference, so that their runs are not judged: {', '.join(engines[:4])}"
              f"{', ...' if len(engines) > 4 else ''}; name one with --reference")  # fmt: skip
     tell_unchecked({run for pair in pairs for run in pair}, runs)
-    results = Results(folder, job)
+    results = Results(folder, job, runs)
     rows = results.rows()
+    refuse_changed_logs(dataset, runs, [pair for pair in pairs if pair in rows], rows)
     left = [pair for pair in pairs if pair not in rows]
     before = len(pairs) - len(left)
     if left:

@@ -14,9 +14,15 @@ ORDER = "night, added, engine, model, type, prompt, run, reference"
 
 
 class Results:
-    """DATASET/results/JUDGE/: rows judged by one program under one policy. A file appears whole or not at all."""
+    """DATASET/results/JUDGE/: rows judged by one program under one policy. A file appears whole or not at all.
 
-    def __init__(self, folder, job):
+    Each row names what run.json said of its two runs, so that a run that says something else is judged again.
+    """
+
+    def __init__(self, folder, job, runs):
+        # What stands for each run.json.
+        self.stated = {run: hashlib.sha256(json.dumps({**facts, "added": ""}, sort_keys=True).encode()).hexdigest()[:16]
+                       for run, facts in runs.items()}  # fmt: skip
         digest = hashlib.sha256()
         with open(job["program"], "rb") as file:
             digest.update(hashlib.sha256(file.read()).digest())
@@ -24,8 +30,11 @@ class Results:
         self.folder = os.path.join(folder, "judge=" + digest.hexdigest()[:16])
         os.makedirs(self.folder, exist_ok=True)
 
+    def stated_of(self, row):
+        return [self.stated.get(row[side], "") for side in ("ref", "got")]
+
     def rows(self):
-        """The rows that were written before, by (reference, run)."""
+        """The rows that were written before, by (reference, run), of runs that are what they were then."""
         rows = {}
         for name in sorted(os.listdir(self.folder)):
             if not name.endswith(".jsonl"):
@@ -35,14 +44,16 @@ class Results:
                 with open(path) as file:
                     for line in file:
                         row = json.loads(line)
-                        rows[row["ref"], row["got"]] = row
+                        if row.pop("stated", None) == self.stated_of(row):
+                            rows[row["ref"], row["got"]] = row
             except (OSError, ValueError, KeyError, TypeError) as error:
                 raise Problem(f"{path}: {one_line(error)}; remove it, and its pairs are judged again") from None
         return rows
 
     def write(self, rows):
         """Keeps what was found out; a pair that could not be compared is tried again by the next comparison."""
-        text = "".join(json.dumps(row) + "\n" for row in rows if "problem" not in row)
+        text = "".join(json.dumps({**row, "stated": self.stated_of(row)}) + "\n"
+                       for row in rows if "problem" not in row)  # fmt: skip
         if text:
             write_whole(os.path.join(self.folder, hashlib.sha256(text.encode()).hexdigest()[:16] + ".jsonl"), text)
 

@@ -269,6 +269,33 @@ class Fleet(FleetCase):
             self.assertIn(f"{200 - kept} judged now, {kept} before", answer.stdout)
             self.assertEqual((results / "results.parquet").read_bytes(), whole.read_bytes())
 
+    def test_what_was_judged_before_is_held_to_what_is_there_now(self):
+        results = self.folder / "kept"
+        logs = []
+        for engine in ("oracle", "x"):
+            logs.append(self.folder / f"{engine}.jsonl")
+            subprocess.run([self.program, "run", TINY, "--tokens", "1,5", "-n", "1", "--log", logs[-1]], check=True, capture_output=True)
+            logs[-1].write_text(logs[-1].read_text().replace('"engine":"assay"', f'"engine":"{engine}"'))
+        self.assertEqual(self.fleet("add", "nights", *logs).returncode, 0)
+        asking = ("compare", "nights", "--reference", "oracle", "--results", results)
+        self.assertEqual(self.fleet(*asking).returncode, 0)
+        self.assertIn("0 judged now, 1 before", self.fleet(*asking).stdout)
+
+        run = one_run(self.folder / "nights", '"engine": "x"')
+        path, stated = run / "log.parquet", facts(run)
+        whole = path.read_bytes()
+        path.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
+        answer = self.fleet(*asking)
+        self.assertEqual(answer.returncode, 2, answer.stdout)
+        self.assertIn(f"{run.name}/log.parquet: is not what was added", answer.stderr)
+        path.write_bytes(whole)
+        self.assertEqual(self.fleet(*asking).returncode, 0)
+
+        (run / "run.json").write_text(json.dumps({**stated, "records": stated["records"] + 1}))
+        answer = self.fleet(*asking)
+        self.assertEqual(answer.returncode, 2, answer.stdout)
+        self.assertIn("1 judged now, 0 before", answer.stdout)
+
     def test_bad_runs_are_told_and_the_rest_judged(self):
         copy = self.copy()
         runs = [one_run(copy, '"engine": "a"', number) for number in range(6)]

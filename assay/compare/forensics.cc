@@ -10,6 +10,7 @@
 #include <string>
 
 #include "assay/compare/checkpoint_order.h"
+#include "assay/compare/record_content.h"
 #include "assay/compare/self_check.h"
 
 namespace assay {
@@ -73,8 +74,8 @@ std::optional<int64_t> token_at(const std::vector<int64_t>& tokens, int64_t toke
 }  // namespace
 
 std::string_view suspicion_name(SuspicionKind kind) {
-  static constexpr std::string_view kNames[] = {"all_zero", "constant",   "repeat",
-                                                "stale",    "null_words", "contradiction"};
+  static constexpr std::string_view kNames[] = {"all_zero",   "constant",      "repeat",  "stale",
+                                                "null_words", "contradiction", "conflict"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -89,6 +90,7 @@ void Forensics::add(const Record& record, int32_t checkpoint, const std::vector<
   }
   find_stale_runs(record, checkpoint, held);
   find_contradiction(record, checkpoint, found);
+  find_conflict(record, checkpoint);
   if (values.size() < kShortest) return;
   Facts facts;
   facts.token_idx = record.token_idx;
@@ -121,6 +123,19 @@ void Forensics::find_contradiction(const Record& record, int32_t checkpoint,
   if (contradiction_in(record, set_aside).empty()) return;
   suspicions_.push_back(
       {SuspicionKind::kContradiction, checkpoint, record.token_idx, 0, std::ssize(record.values)});
+}
+
+// Names that are not Assay's own may be modules that are called several times; a map tells which.
+void Forensics::find_conflict(const Record& record, int32_t checkpoint) {
+  if (!parse_checkpoint_name(record.checkpoint).known) return;
+  const Rank rank = record.rank.value_or(Rank());
+  const std::array<int64_t, 4> place = {rank.tp, rank.pp, rank.ep, rank.sp};
+  const std::string digest = content_digest(record);
+  const auto [first, added] =
+      digests_.try_emplace({record.sequence, checkpoint, record.token_idx, place}, digest);
+  if (added || first->second == digest) return;
+  suspicions_.push_back(
+      {SuspicionKind::kConflict, checkpoint, record.token_idx, 0, std::ssize(record.values)});
 }
 
 void Forensics::find_constants(const Record& record, int32_t checkpoint) {

@@ -3,7 +3,9 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -22,6 +24,7 @@ enum class SuspicionKind : uint8_t {
   kNullWords,      // zeros in the first four places, where nothing else of the checkpoint is zero:
                    // words of freed memory that are null, or too small for the digits of the log
   kContradiction,  // its values, summary and sketch are not of one tensor
+  kConflict,       // the same record is there before, with other values
 };
 
 std::string_view suspicion_name(SuspicionKind kind);
@@ -93,6 +96,7 @@ class Forensics {
 
   void find_contradiction(const Record& record, int32_t checkpoint,
                           const std::vector<Garbage>& found);
+  void find_conflict(const Record& record, int32_t checkpoint);
   void find_constants(const Record& record, int32_t checkpoint);
   void find_repeats(const Record& record, int32_t checkpoint, const std::vector<int64_t>& tokens);
   void find_stale_runs(const Record& record, int32_t checkpoint, Checkpoint& held);
@@ -103,6 +107,8 @@ class Forensics {
   std::map<int32_t, Checkpoint> checkpoints_;
   // Of all values of a record: the first record that had them.
   std::unordered_map<uint64_t, std::pair<int32_t, int64_t>> seen_;
+  // Of each checkpoint at each token, by sequence and rank: the digest of what was there first.
+  std::map<std::tuple<std::string, int32_t, int64_t, std::array<int64_t, 4>>, std::string> digests_;
   std::vector<Suspicion> suspicions_;
 };
 

@@ -73,6 +73,10 @@ std::vector<std::string> findings_of(const Analysis& analysis) {
     findings.push_back(records(SuspicionKind::kContradiction, "contradicts", "contradict") +
                        " what is logged with it: values, summary and sketch are not of one tensor");
   }
+  if (is_odd(SuspicionKind::kConflict)) {
+    findings.push_back(records(SuspicionKind::kConflict, "is", "are") +
+                       " in the log before with other values: a comparison refuses that");
+  }
   if (is_odd(SuspicionKind::kAllZero)) {
     findings.push_back(records(SuspicionKind::kAllZero, "is", "are") + " all zeros");
   }

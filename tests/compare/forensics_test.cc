@@ -201,6 +201,19 @@ TEST_F(ForensicsTest, FindsRecordsThatContradictThemselves) {
   EXPECT_THAT(kinds(R"("values":[1,2,3,"NaN"])" + summary), IsEmpty());
 }
 
+// Breaks if a log were called in order of which nobody knows which of two values is meant.
+TEST_F(ForensicsTest, FindsRecordsThatAreThereTwiceWithOtherValues) {
+  const std::string first = line("layer_0_q", 0, {1, 2, 3});
+  const std::string other = line("layer_0_q", 0, {1, 2, 4});
+  const auto kinds_of = [&](const std::string& log) { return kinds(analyze_log(put("a", log))); };
+  EXPECT_THAT(kinds_of(first + other + other),
+              ElementsAre(SuspicionKind::kConflict, SuspicionKind::kConflict));
+  EXPECT_THAT(kinds_of(first + first), IsEmpty());
+  EXPECT_THAT(kinds_of(first + line("layer_0_q", 0, {1, 2, 4}, R"(,"sequence":1)")), IsEmpty());
+  EXPECT_THAT(kinds_of(first + line("layer_0_q", 0, {1, 2, 4}, R"(,"rank":{"tp":1})")), IsEmpty());
+  EXPECT_THAT(kinds_of(line("module", 0, {1, 2, 3}) + line("module", 0, {1, 2, 4})), IsEmpty());
+}
+
 TEST_F(ForensicsTest, ReportsConstantsAndZeros) {
   const Analysis analysis =
       analyze_log(put("a.jsonl", line("q", 0, {0, 0, 0, 0}) + line("k", 0, {2, 2, 2, 2}) +

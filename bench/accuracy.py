@@ -5,9 +5,9 @@ bench/accuracy.py ENGINE --judge PROGRAM --out FOLDER [--models RE] [--base]
 
 Runs every existing model file that golden/*/manifest.json names, with each of its prompts, in exact math and, if its
 weights are in blocks, in fast math too. exact is judged by the manifest's own floor, fast by the error of llama.cpp,
-since both round activations. ENGINE runs, PROGRAM judges, so that two builds have the same judge. A model that ENGINE
-cannot run is an error, with --base (an older build, which may lack a feature) a remark. Run from the root of the
-sources.
+since both round activations; where the manifest does not have that, fast is left out by name. ENGINE runs, PROGRAM
+judges, so that two builds have the same judge. A model that ENGINE cannot run is an error, with --base (an older build,
+which may lack a feature) a remark. Run from the root of the sources.
 """
 
 import argparse
@@ -45,6 +45,9 @@ def cases(manifest, pattern):
             continue
         for math in ("exact", "fast") if file["type"].startswith("Q") else ("exact",):
             if not re.search(pattern, f"{golden['model']}-{file['type']}-{math}"):
+                continue
+            if math == "fast" and not any(FAST_FLOOR in floors for floors in file["floors"].values()):
+                print(f"left out: {golden['model']} {file['type']} fast: {manifest} has no {FAST_FLOOR}", file=sys.stderr)
                 continue
             for log in file["logs"]:
                 if log["set"] == "layers":

@@ -116,6 +116,15 @@ class LogCheck {
     if (!std::equal(prompt().begin(), prompt().end(), header.tokens.begin(), header.tokens.end())) {
       fail(fmt::format("is of other tokens than the prompt '{}'", log_.prompt));
     }
+    check_stated("arch", header.model.arch, manifest_.arch);
+    check_stated("type", header.model.type, file_.type);
+    check_stated("prompt", header.prompt.value_or(""), manifest_.prompts.at(log_.prompt).text);
+  }
+
+  void check_stated(const char* key, const std::string& stated, const std::string& manifest) const {
+    if (stated.empty() || stated == manifest) return;
+    fail(fmt::format("says '{}' in the '{}' of its header, and the manifest '{}'",
+                     printable(stated, 60), key, printable(manifest, 60)));
   }
 
   void add(const Record& record) {

@@ -126,6 +126,22 @@ TEST_F(GoldenReview, AGoldenThatARightEngineFailsIsNotVerified) {
   EXPECT_THAT(outcome.err, HasSubstr("has no floor 'no_"));
 }
 
+// Breaks if a manifest could call a log's model or prompt something else than the log does.
+TEST_F(GoldenReview, WhatAManifestStatesIsHeldToTheLogsHeader) {
+  std::string log = golden_->contents().at("f32.jsonl");
+  log.replace(log.find("\"tokens\""), 0, "\"prompt\": \"a c\", ");
+  put_log("f32.jsonl", log);
+  Outcome outcome = golden({"verify"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("f32.jsonl: says 'a c' in the 'prompt' of its header, and the "
+                                     "manifest 'a b'; "));
+  golden_->write("", "");
+  replace_in(path("manifest.json"), "\"arch\": \"llama\"", "\"arch\": \"qwen2\"");
+  outcome = golden({"verify"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("says 'llama' in the 'arch' of its header"));
+}
+
 // Breaks if tokens that the golden's own logits do not choose were held against an engine, or a
 // choice were called clear that is not.
 TEST_F(GoldenReview, WhatAManifestStatesOfChoicesIsHeldToTheLog) {

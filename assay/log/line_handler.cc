@@ -220,7 +220,7 @@ bool LineHandler::Key(const char* text, rapidjson::SizeType length, bool) {
   if (depth_ == 2) return inner_key();
   if (depth_ != 1 || field_ == Field::kUnknown) return true;
   if (has(field_)) return fail(fmt::format("has the key '{}' twice", name_), kOnce);
-  seen_ |= uint32_t{1} << static_cast<int>(field_);
+  seen_ |= uint64_t{1} << static_cast<int>(field_);
   return true;
 }
 

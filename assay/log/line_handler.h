@@ -167,7 +167,8 @@ class LineHandler {
   Record& record_;
   LogHeader& header_;
   LineProblem problem_;
-  uint32_t seen_ = 0;              // a bit for each Field
+  static_assert(static_cast<int>(Field::kUnknown) <= 64);
+  uint64_t seen_ = 0;              // a bit for each Field
   uint32_t seen_inner_ = 0;        // and for each key of kInnerKeys
   int depth_ = 0;                  // of open objects and arrays; members of the line are at 1
   Field field_ = Field::kUnknown;  // the last key at depth 1

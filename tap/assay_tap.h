@@ -97,6 +97,7 @@ typedef struct {
   const char* engine;
   const char* backend;
   const char* math;
+  const char* checkpoints;  // which are to be logged, as ASSAY_LOG_CHECKPOINTS; NULL: not said
 } assay_tap_header;
 
 #ifndef ASSAY_TAP_WITHOUT_LOG
@@ -2254,7 +2255,7 @@ ASSAY_TAP_API int assay_tap_log_batch_header(const assay_tap_header* header,
   }
   const char* strings[] = {header->model_name, header->model_sha256, header->model_arch,
                            header->model_type, header->prompt,       header->engine,
-                           header->backend,    header->math};
+                           header->backend,    header->math,         header->checkpoints};
   size_t size = (n == 0 ? 12 * header->n_tokens : 0) + 512;
   for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); ++i) {
     size += 6 * assay_tap_length(strings[i]);
@@ -2278,6 +2279,9 @@ ASSAY_TAP_API int assay_tap_log_batch_header(const assay_tap_header* header,
   to = assay_tap_write_member(to, ",\"engine\":", header->engine);
   to = assay_tap_write_member(to, ",\"backend\":", header->backend);
   to = assay_tap_write_member(to, ",\"math\":", header->math);
+  if (header->checkpoints != NULL) {
+    to = assay_tap_write_member(to, ",\"checkpoints\":", header->checkpoints);
+  }
   to = assay_tap_write_text(to, "}\n");
   return assay_tap_finish(buffer, size, to, 1);
 }

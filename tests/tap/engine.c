@@ -36,8 +36,8 @@ static void log_records(void) {
   static const int32_t tokens[] = {1, 2, -3};
   static const size_t sizes[] = {0, 1, 5, 8, 9, 100, kValues};
   assay_tap_header header = {
-      "m\"\\", "ab", "llama", "Q4_1", tokens, 3, "line\n\x01 caf\xC3\xA9 \xFF\xC3",
-      "tap",   NULL, "exact"};
+      "m\"\\", "ab", "llama", "Q4_1",        tokens, 3, "line\n\x01 caf\xC3\xA9 \xFF\xC3",
+      "tap",   NULL, "exact", "layers,\"q\""};
   float values[kValues];
   const int64_t cube[] = {2, 3, 4};
   const uint16_t halves[] = {0x3C00, 0x8001, 0x7C00, 0xFE00, 0x0000, 0x7BFF};

@@ -69,7 +69,8 @@ class TapTest : public LogFiles {
          .prompt = "line\n\x01 caf\xC3\xA9 \xFF\xC3",
          .engine = "tap",
          .backend = "",
-         .math = "exact"});
+         .math = "exact",
+         .checkpoints = "layers,\"q\""});
     const size_t sizes[] = {0, 1, 5, 8, 9, 100, 3000};
     for (size_t i = 0; i < std::size(sizes); ++i) {
       writer.write("layer_0_output", static_cast<int64_t>(i), numbers(sizes[i], 1000 * i));

@@ -62,7 +62,8 @@ inline size_t prefetch_distance(int64_t n_rows, size_t stride) {
 }
 
 // Asks for the bytes that follow at a distance: several rows read side by side look random to the
-// processor's own prefetcher. An address beyond the end of the weights does no harm.
+// processor's own prefetcher. Into the second-level cache: the first has too few places for lines
+// on their way from memory. An address beyond the end of the weights does no harm.
 template <int64_t kRows, int64_t kBytes>
 ASSAY_ALWAYS_INLINE void prefetch_rows(const uint8_t* rows, size_t stride, size_t distance) {
   constexpr int64_t kLine = 64;
@@ -70,7 +71,7 @@ ASSAY_ALWAYS_INLINE void prefetch_rows(const uint8_t* rows, size_t stride, size_
   for (int64_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8
     for (int64_t line = 0; line < kBytes; line += kLine) {
-      __builtin_prefetch(rows + static_cast<size_t>(r) * stride + distance + line);
+      __builtin_prefetch(rows + static_cast<size_t>(r) * stride + distance + line, 0, 2);
     }
   }
 }

@@ -51,4 +51,25 @@ ASSAY_ALWAYS_INLINE void unpack_six_bit_scales(const uint8_t* block, uint8_t (&s
 #endif
 }
 
+// -x, of zeros too.
+ASSAY_ALWAYS_INLINE F32x16 negated(F32x16 x) {
+  return sub(splat(-0.0F), x);
+}
+
+// The scale and the shift of each 16 elements.
+struct SixteenScalesAndShifts {
+  float scale[16];
+  float shift[16];
+};
+
+// Of Q4_K and Q5_K: eight scales and eight minima, multiplied out; of `scale` the first eight are
+// used, of `shift` the last eight.
+ASSAY_ALWAYS_INLINE void six_bit_scales(const uint8_t* block, SixteenScalesAndShifts& s) {
+  uint8_t bytes[16];
+  unpack_six_bit_scales(block, bytes);
+  const F32x16 numbers = to_float(load_u8(bytes));
+  store(s.scale, mul(splat_f16(block), numbers));
+  store(s.shift, mul(negated(splat_f16(block + 2)), numbers));
+}
+
 }  // namespace assay::ASSAY_ISA

@@ -4,17 +4,13 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/cpu/four_bit_scales.h"
 #include "kernels/cpu/k_scales.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/weights.h"
 
 // The types of 256-element blocks, as in weights.h. Part p is elements 32p to 32p + 31.
 namespace assay::ASSAY_ISA {
-
-// -x, of zeros too.
-ASSAY_ALWAYS_INLINE F32x16 negated(F32x16 x) {
-  return sub(splat(-0.0F), x);
-}
 
 // What the types of 256-element blocks have in common: Derived::scales of one block.
 template <class Derived, int64_t kBlockBytes, class BlockScales>
@@ -36,12 +32,6 @@ struct LargeBlock {
 // The scale of each 16 elements.
 struct SixteenScales {
   float scale[16];
-};
-
-// The scale and the shift of each 16 elements.
-struct SixteenScalesAndShifts {
-  float scale[16];
-  float shift[16];
 };
 
 // scale * code of 32 signed codes, each 16 with a scale of their own.
@@ -81,23 +71,18 @@ struct Q3_K : LargeBlock<Q3_K, 110, SixteenScales> {
   }
 };
 
-// Of Q4_K and Q5_K: eight scales and eight minima, multiplied out; of `scale` the first eight are
-// used, of `shift` the last eight.
-ASSAY_ALWAYS_INLINE void six_bit_scales(const uint8_t* block, SixteenScalesAndShifts& s) {
-  uint8_t bytes[16];
-  unpack_six_bit_scales(block, bytes);
-  const F32x16 numbers = to_float(load_u8(bytes));
-  store(s.scale, mul(splat_f16(block), numbers));
-  store(s.shift, mul(negated(splat_f16(block + 2)), numbers));
-}
-
-struct Q4_K : LargeBlock<Q4_K, 144, SixteenScalesAndShifts> {
-  static ASSAY_ALWAYS_INLINE void scales(const uint8_t* block, Scales& s) {
-    six_bit_scales(block, s);
+struct Q4_K {
+  static constexpr int64_t kBytes = 144;
+  static constexpr int64_t kParts = 8;
+  using Scales = FourBitScales;
+  template <int64_t kRows>
+  static ASSAY_ALWAYS_INLINE void read_scales(const uint8_t* blocks, size_t stride,
+                                              Scales (&scales)[kRows]) {
+    Scales::read(blocks, stride, scales);
   }
   template <int64_t kPart>
   static ASSAY_ALWAYS_INLINE F32x32 read(const uint8_t* block, const Scales& s) {
-    const auto codes = FourBitCodes::affine(splat(s.scale[kPart]), splat(s.shift[8 + kPart]));
+    const FourBitCodes codes = s.template codes<kPart>();
     const uint8_t* bytes = block + 16 + kPart / 2 * 32;
     return {codes.values(shift_right<kPart % 2 * 4>(load_u8(bytes))),
             codes.values(shift_right<kPart % 2 * 4>(load_u8(bytes + 16)))};
@@ -120,16 +105,44 @@ struct Q5_K : LargeBlock<Q5_K, 176, SixteenScalesAndShifts> {
   }
 };
 
-struct Q6_K : LargeBlock<Q6_K, 210, SixteenScales> {
-  static ASSAY_ALWAYS_INLINE void scales(const uint8_t* block, Scales& s) {
-    store(s.scale, mul(splat_f16(block + 208), to_float(load_s8(block + 192))));
+// The codes of a whole block are put together first and widened where they are read again: a load
+// widens as fast as a register's lower half, and the upper half would need one more shuffle.
+struct Q6_K {
+  static constexpr int64_t kBytes = 210;
+  static constexpr int64_t kParts = 8;
+  struct Scales {
+    float scale[16];
+    uint8_t codes[256];  // signed
+  };
+  template <int64_t kRows>
+  static ASSAY_ALWAYS_INLINE void read_scales(const uint8_t* blocks, size_t stride,
+                                              Scales (&scales)[kRows]) {
+    float pairs[2 * kRows];  // the factor of the scales stands last, as the second of a pair
+    load_f16_pairs<kRows>(blocks + 206, stride, pairs);
+    pass_through_memory(pairs);
+#pragma GCC unroll 8
+    for (int64_t r = 0; r < kRows; ++r) {
+      const uint8_t* block = blocks + static_cast<size_t>(r) * stride;
+      store(scales[r].scale, mul_stored(to_float(load_s8(block + 192)), pairs[2 * r + 1]));
+      unpack_codes<0>(block, scales[r].codes);
+      pass_through_memory(scales[r]);
+    }
   }
   template <int64_t kPart>
-  static ASSAY_ALWAYS_INLINE F32x32 read(const uint8_t* block, const Scales& s) {
-    const uint8_t* low_bits = block + kPart / 4 * 64 + kPart % 2 * 32;
+  static ASSAY_ALWAYS_INLINE F32x32 read(const uint8_t*, const Scales& s) {
+    const uint8_t* codes = s.codes + 32 * kPart;
+    return {mul_stored(to_float(load_s8(codes)), s.scale[2 * kPart]),
+            mul_stored(to_float(load_s8(codes + 16)), s.scale[2 * kPart + 1])};
+  }
+
+ private:
+  template <int64_t kPart>
+  static ASSAY_ALWAYS_INLINE void unpack_codes(const uint8_t* block, uint8_t* codes) {
+    const U8x32 low = load_bytes(block + kPart / 4 * 64 + kPart % 2 * 32);
     const U8x32 high = load_bytes(block + 128 + kPart / 4 * 32);
-    const U8x32 codes = six_bit_codes<kPart / 2 % 2 * 4, kPart % 4 * 2>(load_bytes(low_bits), high);
-    return scaled(sub(codes, splat_byte(32)), s.scale + 2 * kPart);
+    const U8x32 six = six_bit_codes<kPart / 2 % 2 * 4, kPart % 4 * 2>(low, high);
+    store_bytes(codes + 32 * kPart, sub(six, splat_byte(32)));
+    if constexpr (kPart + 1 < kParts) unpack_codes<kPart + 1>(block, codes);
   }
 };
 // NOLINTEND(readability-identifier-naming)

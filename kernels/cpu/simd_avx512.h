@@ -359,6 +359,10 @@ class FourBitCodes {
   static ASSAY_ALWAYS_INLINE FourBitCodes affine(F32x16 scale, F32x16 shift) {
     return FourBitCodes(add(mul(scale, all_codes()), shift));
   }
+  // numbers * factor - shift, of the number of each code, rounded once
+  static ASSAY_ALWAYS_INLINE FourBitCodes difference(F32x16 numbers, F32x16 factor, F32x16 shift) {
+    return FourBitCodes({_mm512_fmsub_ps(numbers.v, factor.v, shift.v)});
+  }
   ASSAY_ALWAYS_INLINE F32x16 values(I32x16 codes) const {
     return {_mm512_maskz_permutexvar_ps(kAllLanes, codes.v, values_.v)};
   }

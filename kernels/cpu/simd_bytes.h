@@ -19,6 +19,10 @@ ASSAY_ALWAYS_INLINE U8x32 load_bytes(const uint8_t* bytes) {
   return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes))};
 }
 
+ASSAY_ALWAYS_INLINE void store_bytes(uint8_t* out, U8x32 a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), a.v);
+}
+
 // (each byte >> kShift) & kMask, where kMask leaves nothing of the bits from the neighbour.
 template <int kShift, int kMask>
 ASSAY_ALWAYS_INLINE U8x32 bit_field(U8x32 a) {

@@ -219,6 +219,10 @@ ASSAY_ALWAYS_INLINE U8x32 load_bytes(const uint8_t* bytes) {
   return result;
 }
 
+ASSAY_ALWAYS_INLINE void store_bytes(uint8_t* out, U8x32 a) {
+  std::memcpy(out, a.v, sizeof(a.v));
+}
+
 template <int kShift, int kMask>
 ASSAY_ALWAYS_INLINE U8x32 bit_field(U8x32 a) {
   constexpr uint8_t kByteMask = kMask;

@@ -112,10 +112,6 @@ ASSAY_ALWAYS_INLINE I32x8 widen8(const uint8_t* bytes) {
   return eight<I32x8>([&](int i) { return int32_t{bytes[i]}; });
 }
 
-ASSAY_ALWAYS_INLINE void store_bytes(uint8_t* out, U8x32 a) {
-  std::memcpy(out, a.v, sizeof(a.v));
-}
-
 ASSAY_ALWAYS_INLINE U8x32 bit_xor(U8x32 a, U8x32 b) {
   return {{a.v[0] ^ b.v[0], a.v[1] ^ b.v[1]}};
 }

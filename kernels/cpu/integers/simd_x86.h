@@ -115,10 +115,6 @@ ASSAY_ALWAYS_INLINE I32x8 widen8(const uint8_t* bytes) {
   return {_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes)))};
 }
 
-ASSAY_ALWAYS_INLINE void store_bytes(uint8_t* out, U8x32 a) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), a.v);
-}
-
 ASSAY_ALWAYS_INLINE U8x32 bit_xor(U8x32 a, U8x32 b) {
   return {_mm256_xor_si256(a.v, b.v)};
 }

@@ -232,7 +232,21 @@ void CpuKernels::run(const RopeCall& call) {
 
 void CpuKernels::run(const AttentionCall& a) {
   const AttentionShape& shape = a.shape;
-  const int64_t queries = a.n_tokens * (shape.n_heads / shape.n_kv_heads);  // of a key-value head
+  const int64_t heads = shape.n_heads / shape.n_kv_heads;  // that read one key-value head
+  if (a.n_tokens == 1) {
+    // All see the same keys, which a thread reads once for several heads.
+    on_each_thread(f_.attention_scratch(a, is_exact()), [&](int64_t thread, float* scratch) {
+      auto [first, last] = part(thread, shape.n_heads, 1);
+      while (first < last) {
+        const int64_t begin = first % heads;
+        const int64_t end = std::min({heads, begin + f_.max_query_tile, begin + last - first});
+        f_.attend(a, is_exact(), first / heads, begin, end, scratch);
+        first += end - begin;
+      }
+    });
+    return;
+  }
+  const int64_t queries = a.n_tokens * heads;
   // Full tiles read each key once for several queries; smaller ones give all threads work.
   int64_t tile = f_.max_query_tile;
   while (tile > 1 &&

@@ -229,7 +229,7 @@ def speed():
         cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
         if cells and cells[0] == "model":
             header = cells
-        elif cells and header and not cells[0].startswith("-"):
+        elif cells and "ratio" in header and not cells[0].startswith("-"):
             ratios = {header[i - 2]: cells[i] for i, title in enumerate(header) if title == "ratio"}
             rows.append((math, cells[0], ratios.get("decode", ""), ratios.get("prefill", "")))
     if not any(row[1] == "geometric mean" for row in rows):

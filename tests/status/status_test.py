@@ -40,6 +40,10 @@ PERFORMANCE = """# P
 | M | 4 | 2 | 2.00 | 1 to 3 | 9 | 3 | 3.00 |
 | geometric mean | | | 2.00 | | | | 3.00 |
 
+| model | than before |
+|---|---|
+| one more | 1.04 |
+
 ## Next
 """
 

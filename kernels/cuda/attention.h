@@ -189,16 +189,24 @@ __device__ float weight_of(Number score, Number greatest) {
   return exp_of(static_cast<float>(score - greatest));
 }
 
-// scores[n] become e^(score - greatest score); gives their sum, the sink's weight included: a score
-// without a key, -infinity for none. Barriers stand at its beginning's reads and at its end.
+// scores[n] become e^(score - greatest score), of which `sink` is one: a score without a key,
+// -infinity for none. Gives the greatest. Barriers stand at its beginning's reads and at its end.
 template <class Number, class Array>
-__device__ Number softmax_in_block(const Array& scores, int64_t n, Number sink = -INFINITY) {
+__device__ Number weigh_in_block(const Array& scores, int64_t n, Number sink = -INFINITY) {
   const Number greatest = greater_of(greatest_of<Number>(scores, n), sink);
   for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
     scores[i] = weight_of<Number>(scores[i], greatest);
   }
   __syncthreads();
-  const double sum = sum_in_block(n, [&](double lane, int64_t i) { return lane + scores[i]; });
+  return greatest;
+}
+
+// The same; gives the sum of the weights, that of the sink included.
+template <class Number, class Array>
+__device__ Number softmax_in_block(const Array& scores, int64_t n, Number sink) {
+  const Number greatest = weigh_in_block<Number>(scores, n, sink);
+  const double sum =
+      sum_in_block(n, [&](int i) -> double { return static_cast<Number>(scores[i]); });
   return static_cast<Number>(sum + static_cast<double>(weight_of(sink, greatest)));
 }
 

@@ -76,10 +76,9 @@ struct Offset {
 
 // store(i, score) for the keys seen.first + i, i in [begin, end), by all threads of the block.
 template <class Kv, class Number, class Store>
-__device__ void score_seen(const Decode<Number>& a, const Seen& seen, int64_t begin, int64_t end,
-                           const Store& store) {
+__device__ void score_seen(const Decode<Number>& a, const Seen& seen, int64_t kv_head,
+                           int64_t begin, int64_t end, const Store& store) {
   const int64_t head_dim = a.keys.shape.head_dim;
-  const int64_t kv_head = a.keys.kv_head(blockIdx.y);
   const Global<const float> q = a.q.from(blockIdx.y * head_dim);
   if (head_dim % kPart<Kv> == 0) {
     score_keys<Kv, Number, true>(a.keys, q, kv_head, seen.first, begin, end, store);
@@ -88,45 +87,92 @@ __device__ void score_seen(const Decode<Number>& a, const Seen& seen, int64_t be
   }
 }
 
-// Values are read after the softmax: until then they come to the second-level cache.
-template <class Kv, class Number>
-__device__ void prefetch_values(const Decode<Number>& a, const Seen& seen, int64_t first,
-                                int64_t n) {
+// The query is read together with keys, whose place follows from the position, which is awaited
+// first.
+template <class Number>
+__device__ void ask_for_query(const Decode<Number>& a) {
+  constexpr int kStep = 128 / sizeof(float);
+  const int64_t head_dim = a.keys.shape.head_dim;
+  const int64_t d = int64_t{threadIdx.x} * kStep;
+  if (d < head_dim) prefetch_near(a.q, blockIdx.y * head_dim + d);
+}
+
+// Values are read after the softmax, n elements of each key: until then they come to the
+// first-level cache, those behind the first kAttentionThreads keys to the second-level one.
+template <class Kv>
+__device__ void ask_for_values(const Keys& keys, const Seen& seen, int64_t kv_head, int64_t first,
+                               int n) {
   constexpr int kLine = 128;
-  const int64_t kv_head = a.keys.kv_head(blockIdx.y);
-  for (int64_t i = threadIdx.x; i < seen.n_keys(); i += blockDim.x) {
-    const int64_t at = (a.keys.vector(seen.first + i, kv_head) + first) * Kv::kBytes;
-    for (int64_t done = 0; done < n * Kv::kBytes; done += kLine) prefetch(a.keys.v, at + done);
+  constexpr int kLines = kElementsPerBlock * Kv::kBytes / kLine;
+  const auto n_keys = static_cast<int>(seen.n_keys());
+  const auto stride = static_cast<int>(keys.shape.n_kv_heads * keys.shape.head_dim) * Kv::kBytes;
+  const auto v = keys.v.from((keys.vector(seen.first, kv_head) + first) * Kv::kBytes);
+  auto i = static_cast<int>(threadIdx.x);
+  ASSAY_UNROLL
+  for (int k = 0; k < kLines; ++k) {
+    const bool is_there = i < n_keys && k * kLine < n * Kv::kBytes;
+    if (is_there) prefetch_near(v, int64_t{i} * stride + k * kLine);
   }
+  ASSAY_NO_UNROLL
+  for (i += kAttentionThreads; i < n_keys; i += kAttentionThreads) {
+    ASSAY_UNROLL
+    for (int k = 0; k < kLines; ++k) {
+      if (k * kLine < n * Kv::kBytes) prefetch(v, int64_t{i} * stride + k * kLine);
+    }
+  }
+}
+
+// The sum of n weights in the order of sum_in_block(), by the block's last threads, while others
+// sum values. Once the block has met, it is the sum of `parts`.
+constexpr int kWeightParts = kFewKeys / kSumRun;
+static_assert(kWeightParts * kLanes == kWarp);
+
+template <class Number>
+__device__ void sum_weights(const Shared<Number>& weights, int n, const Shared<double>& parts) {
+  const int part = kMaxGroups - 1 - static_cast<int>(threadIdx.x) / kLanes;
+  if (part >= kWeightParts) return;  // the whole warp
+  const int end = (part + 1) * kSumRun < n ? (part + 1) * kSumRun : n;
+  const double sum = sum_lanes(sum_of_lane(
+      part * kSumRun + lane_of_group(), end,
+      [&](int i) -> double { return static_cast<Number>(weights[i]); }, Plus()));
+  if (lane_of_group() == 0) parts[part] = sum;
 }
 
 // Few keys: of a head, a block for each kElementsPerBlock elements.
 template <class Kv, class Number>
 ASSAY_KERNEL(kAttentionThreads, 2, few_keys_kernel, ASSAY_CONSTANT(Decode<Number>) a) {
   ASSAY_DYNAMIC_SHARED(Number, numbers);  // weights[most_keys], runs[most_runs, kElementsPerBlock]
+  ASSAY_SHARED(double, parts, kWeightParts);
   touch(a);
-  wait_for_launches();
-  let_next_launch_start();
-  const Seen seen(a);
-  const int64_t kv_head = a.keys.kv_head(blockIdx.y);
   const int64_t first = int64_t{blockIdx.x} * kElementsPerBlock;
   const int64_t left = a.keys.shape.head_dim - first;
   const auto n = static_cast<int>(left < kElementsPerBlock ? left : kElementsPerBlock);
-  prefetch_values<Kv>(a, seen, first, n);
-  score_seen<Kv>(a, seen, 0, seen.n_keys(), [&](int64_t i, Number score) { numbers[i] = score; });
+  wait_for_launches();
+  let_next_launch_start();
+  const Seen seen(a);
+  ask_for_query(a);
+  const int64_t kv_head = a.keys.kv_head(blockIdx.y);
+  ask_for_values<Kv>(a.keys, seen, kv_head, first, n);
+  score_seen<Kv>(a, seen, kv_head, 0, seen.n_keys(),
+                 [&](int64_t i, Number score) { numbers[i] = score; });
   __syncthreads();
   const Offset<decltype(numbers)> weights = {numbers, 0};
   const Offset<decltype(numbers)> runs = {numbers, static_cast<int>(a.most_keys)};
-  const Number weight_sum = softmax_in_block<Number>(weights, seen.n_keys());
-  for (int i = static_cast<int>(threadIdx.x); i < seen.n_runs * n; i += kAttentionThreads) {
-    const int run = i / n;
+  weigh_in_block<Number>(weights, seen.n_keys());
+  sum_weights<Number>(numbers, static_cast<int>(seen.n_keys()), parts);
+  const auto n_sums = static_cast<int>(seen.n_runs) * kElementsPerBlock;
+  for (int i = static_cast<int>(threadIdx.x); i < n_sums; i += kAttentionThreads) {
+    const int run = i / kElementsPerBlock;
+    const int element = i % kElementsPerBlock;
+    if (element >= n) continue;
     const int64_t begin = seen.begin(run);
     const Offset<decltype(numbers)> of_run = {numbers, static_cast<int>(begin - seen.first)};
-    runs[i] = sum_of_run<Kv, Number>(a.keys, of_run, kv_head, begin,
-                                     static_cast<int>(seen.end(run) - begin), first + i % n);
+    runs[run * n + element] = sum_of_run<Kv, Number>(
+        a.keys, of_run, kv_head, begin, static_cast<int>(seen.end(run) - begin), first + element);
   }
   __syncthreads();
-  combine(a, seen, runs, weight_sum, first, n);
+  const double weight_sum = parts[0] + parts[1];
+  combine(a, seen, runs, static_cast<Number>(weight_sum), first, n);
 }
 
 template <class Kv, class Number>
@@ -135,9 +181,10 @@ ASSAY_KERNEL(kAttentionThreads, 2, split_score_kernel, ASSAY_CONSTANT(Decode<Num
   wait_for_launches();
   let_next_launch_start();
   const Seen seen(a);
+  const int64_t kv_head = a.keys.kv_head(blockIdx.y);
   const int64_t begin = int64_t{blockIdx.x} * kKeysPerBlock;
   const int64_t end = begin + kKeysPerBlock;
-  score_seen<Kv>(a, seen, begin, end < seen.n_keys() ? end : seen.n_keys(),
+  score_seen<Kv>(a, seen, kv_head, begin, end < seen.n_keys() ? end : seen.n_keys(),
                  [&](int64_t i, Number score) { a.scores[blockIdx.y * a.most_keys + i] = score; });
 }
 
@@ -177,8 +224,8 @@ ASSAY_KERNEL(kAttentionThreads, 2, split_combine_kernel, ASSAY_CONSTANT(Decode<N
   const int64_t head = blockIdx.y;
   const Seen seen(a);
   const Global<Number> weights = a.weights.from(head * a.most_keys);
-  const auto weight_sum = static_cast<Number>(
-      sum_in_block(seen.n_keys(), [&](double lane, int64_t i) { return lane + weights[i]; }));
+  const auto weight_sum = static_cast<Number>(sum_in_block(
+      seen.n_keys(), [&](int i) -> double { return static_cast<Number>(weights[i]); }));
   const int64_t head_dim = a.keys.shape.head_dim;
   combine(a, seen, a.runs.from(head * a.most_runs * head_dim), weight_sum, 0, head_dim);
 }

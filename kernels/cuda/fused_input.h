@@ -20,35 +20,6 @@ struct InputSource {
   Global<float> normed_seen;
 };
 
-// What a norm multiplies by and adds, which no launch writes: what a thread needs first comes to
-// the first-level cache before it waits for launches, the rest to the second-level one.
-class NormAhead {
- public:
-  __device__ explicit NormAhead(const InputSource& s) {
-    constexpr int kLine = 128 / sizeof(float);
-    for (int64_t i = int64_t{threadIdx.x} * kLine; i < s.width; i += kThreads * kLine) {
-      if (s.weight) prefetch(s.weight, i);
-      if (s.bias) prefetch(s.bias, i);
-    }
-    ASSAY_UNROLL
-    for (int i = 0; i < kFours; ++i) {
-      const int64_t at = 4 * (int64_t{threadIdx.x} + i * kThreads);
-      if (s.weight && at < s.width) ahead_[i] = s.weight[at];
-      if (s.bias && at < s.width) ahead_[kFours + i] = s.bias[at];
-    }
-  }
-  // They have come.
-  __device__ void keep() const {
-    ASSAY_UNROLL
-    for (int i = 0; i < 2 * kFours; ++i) assay::ASSAY_DEVICE::keep(ahead_[i]);
-  }
-
- private:
-  static constexpr int kFours = 2;
-
-  float ahead_[2 * kFours] = {};
-};
-
 // Of a vector of n, where there are so many.
 template <bool kWhole, class To>
 __device__ void put_four(const To& to, int i, int n, const float4& four) {
@@ -59,8 +30,99 @@ __device__ void put_four(const To& to, int i, int n, const float4& four) {
   if (kWhole || i + 3 < n) to.put(i + 3, four.w);
 }
 
-// Copies the vector to `to`, a place for its elements in shared memory, by all threads of the
-// block.
+// What a thread has of the input in registers, where the threads of a block have all of it: two
+// times four elements, and what a norm multiplies these by and adds, which no launch writes. That
+// is read, and converted, before the thread waits for launches. Of wider inputs it comes to the
+// first-level cache.
+class OwnInput {
+ public:
+  __device__ explicit OwnInput(const InputSource& s)
+      : width_(static_cast<int>(s.width)),
+        has_all_(width_ % 4 == 0 && width_ <= kFours * 4 * kThreads) {
+    if (!s.weight) return;
+    if (!has_all_) {
+      prefetch_norm(s);
+      return;
+    }
+    ASSAY_UNROLL
+    for (int k = 0; k < kFours; ++k) weight_[k] = doubles(four_of<true>(s.weight, at(k), width_));
+    if (!s.bias) return;
+    ASSAY_UNROLL
+    for (int k = 0; k < kFours; ++k) bias_[k] = doubles(four_of<true>(s.bias, at(k), width_));
+  }
+
+  // They have come.
+  __device__ void keep() const {
+    ASSAY_UNROLL
+    for (int k = 0; k < kFours; ++k) {
+      weight_[k].keep();
+      bias_[k].keep();
+    }
+  }
+
+  // The vector, once launches have been waited for.
+  __device__ void read(const InputSource& s) {
+    if (!has_all_) return;
+    ASSAY_UNROLL
+    for (int k = 0; k < kFours; ++k) x_[k] = four_of<true>(s.x, at(k), width_);
+  }
+
+  __device__ bool has_all() const { return has_all_; }
+
+  // Puts the vector to `to`, a place for its elements in shared memory.
+  template <class To>
+  __device__ void put(const To& to) const {
+    ASSAY_UNROLL
+    for (int k = 0; k < kFours; ++k) put_four<true>(to, at(k), width_, x_[k]);
+  }
+
+  // The kth four, 0 behind the end; and element(x, weight, bias) of each, with those two as
+  // doubles.
+  __device__ float4 four(int k) const { return x_[k]; }
+  template <class Element>
+  __device__ float4 four_of_norm(int k, const Element& element) const {
+    const Doubles& weight = weight_[k];
+    const Doubles& bias = bias_[k];
+    const float4 four = {element(x_[k].x, weight.x, bias.x), element(x_[k].y, weight.y, bias.y),
+                         element(x_[k].z, weight.z, bias.z), element(x_[k].w, weight.w, bias.w)};
+    // An infinite factor times a weight of 0 is NaN.
+    return at(k) < width_ ? four : float4{0.0F, 0.0F, 0.0F, 0.0F};
+  }
+
+  // The number of its first element.
+  __device__ static int at(int k) { return 4 * (static_cast<int>(threadIdx.x) + k * kThreads); }
+  static constexpr int kFours = 2;
+
+ private:
+  struct Doubles {
+    double x = 0.0;
+    double y = 0.0;
+    double z = 0.0;
+    double w = 0.0;
+    __device__ void keep() const {
+      assay::ASSAY_DEVICE::keep(x);
+      assay::ASSAY_DEVICE::keep(y);
+      assay::ASSAY_DEVICE::keep(z);
+      assay::ASSAY_DEVICE::keep(w);
+    }
+  };
+  __device__ void prefetch_norm(const InputSource& s) const {
+    constexpr int kLine = 128 / sizeof(float);
+    for (int i = static_cast<int>(threadIdx.x) * kLine; i < width_; i += kThreads * kLine) {
+      prefetch_near(s.weight, i);
+      if (s.bias) prefetch_near(s.bias, i);
+    }
+  }
+  __device__ static Doubles doubles(const float4& four) { return {four.x, four.y, four.z, four.w}; }
+
+  int width_;
+  bool has_all_;
+  float4 x_[kFours] = {};
+  Doubles weight_[kFours];
+  Doubles bias_[kFours];
+};
+
+// Puts the vector to `to` by all threads of the block.
 template <bool kWhole, class To>
 __device__ void copy_vector(const InputSource& s, const To& to) {
   constexpr int kAtOnce = 4;
@@ -89,16 +151,16 @@ struct Normalizer {
   template <class X>
   __device__ Normalizer(const InputSource& s, const X& x) {
     if (s.kind == NormKind::kRms) {
-      const double squares =
-          sum_in_block(s.width, [&](double lane, int i) { return add_product(x[i], x[i], lane); });
+      const double squares = sum_in_block(
+          s.width, [&](int i) -> double { return x[i]; }, PlusSquare());
       factor = inverse_root(squares, s.width, s.eps);
       return;
     }
-    const double total = sum_in_block(s.width, [&](double lane, int i) { return lane + x[i]; });
+    const double total = sum_in_block(s.width, [&](int i) -> double { return x[i]; });
     mean = total / static_cast<double>(s.width);
-    const double squares = sum_in_block(s.width, [&](double lane, int i) {
+    const double squares = sum_in_block(s.width, [&](int i) {
       const double centred = x[i] - mean;
-      return lane + centred * centred;
+      return centred * centred;
     });
     factor = inverse_root(squares, s.width, s.eps);
   }
@@ -119,10 +181,19 @@ struct Normalizer {
         element<kHasBias>(four.z, weight.z, bias.z), element<kHasBias>(four.w, weight.w, bias.w)};
   }
 
+  // Of this thread's own.
+  template <bool kHasMean, bool kHasBias>
+  __device__ float4 own_four(const OwnInput& own, int k) const {
+    return own.four_of_norm(k, [&](float x, double weight, double bias) {
+      if constexpr (kHasMean) return element<kHasBias>(x, weight, bias);
+      return static_cast<float>(x * factor * weight);
+    });
+  }
+
  private:
   // Mean is 0 where x is as it stands, and x - 0 is x.
   template <bool kHasBias>
-  __device__ float element(float x, float weight, float bias) const {
+  __device__ float element(float x, double weight, double bias) const {
     const double scaled = (x - mean) * factor * weight;
     return static_cast<float>(kHasBias ? scaled + bias : scaled);
   }
@@ -134,6 +205,19 @@ template <class Run>
 __device__ void for_bias(const InputSource& s, const Run& run) {
   if (s.bias) return run(std::true_type{});
   run(std::false_type{});
+}
+
+// use(four) with four(k), the kth of the thread's own fours of the norm.
+template <class Use>
+__device__ void with_own_fours(const InputSource& s, const OwnInput& own, const Normalizer& norm,
+                               const Use& use) {
+  if (s.kind == NormKind::kRms) {
+    use([&](int k) { return norm.own_four<false, false>(own, k); });
+  } else {
+    for_bias(s, [&](auto bias) {
+      use([&](int k) { return norm.own_four<true, decltype(bias)::value>(own, k); });
+    });
+  }
 }
 
 // Writes element(i) of the norm, where somebody looks.
@@ -150,12 +234,17 @@ template <int kTypes, class Number>
 class SharedInput {
  public:
   static constexpr int kFactorGroups = kGroups;  // of the stage
+  static constexpr bool kTakesOwn = true;
 
-  __device__ explicit SharedInput(const InputSource& source) : x_(dynamic()) {
+  __device__ SharedInput(const InputSource& source, const OwnInput& own) : x_(dynamic()) {
     const auto width = static_cast<int>(source.width);
-    for_width(width, [&](auto whole) { copy_vector<decltype(whole)::value>(source, Place{x_}); });
+    if (own.has_all()) {
+      own.put(Place{x_});
+    } else {
+      for_width(width, [&](auto whole) { copy_vector<decltype(whole)::value>(source, Place{x_}); });
+    }
     __syncthreads();
-    if (source.weight) normalise(source);
+    if (source.weight) normalise(source, own);
   }
 
   __device__ float dot(const Rows& rows, int64_t row, Stage& stage) const {
@@ -168,9 +257,25 @@ class SharedInput {
     __device__ void put(int i, float value) const { x[i] = value; }
   };
 
-  __device__ void normalise(const InputSource& source) const {
-    const auto width = static_cast<int>(source.width);
+  __device__ void normalise(const InputSource& source, const OwnInput& own) const {
     const Normalizer norm(source, x_);
+    if (own.has_all()) {
+      with_own_fours(source, own, norm, [&](const auto& four) {
+        const auto width = static_cast<int>(source.width);
+        ASSAY_UNROLL
+        for (int k = 0; k < OwnInput::kFours; ++k) {
+          if (OwnInput::at(k) < width) put_four<true>(Place{x_}, OwnInput::at(k), width, four(k));
+        }
+      });
+    } else {
+      normalise_wide(source, norm);
+    }
+    __syncthreads();
+    see_normed(source, [&](int i) { return x_[i]; });
+  }
+
+  __device__ void normalise_wide(const InputSource& source, const Normalizer& norm) const {
+    const auto width = static_cast<int>(source.width);
     for_width(width, [&](auto whole) {
       constexpr bool kWhole = decltype(whole)::value;
       for_bias(source, [&](auto bias) {
@@ -182,8 +287,6 @@ class SharedInput {
         }
       });
     });
-    __syncthreads();
-    see_normed(source, [&](int i) { return x_[i]; });
   }
 
   __device__ static Shared<float> dynamic() {
@@ -199,8 +302,9 @@ template <int kTypes, class Number>
 class PlainInput {
  public:
   static constexpr int kFactorGroups = kGroups;  // of the stage
+  static constexpr bool kTakesOwn = false;
 
-  __device__ explicit PlainInput(const InputSource& source) : x_(source.x) {}
+  __device__ PlainInput(const InputSource& source, const OwnInput& /*own*/) : x_(source.x) {}
 
   __device__ float dot(const Rows& rows, int64_t row, Stage& stage) const {
     return dot_row<kTypes, Number>(rows, row, stage, x_);
@@ -216,9 +320,13 @@ template <class X>
 class RoundedInput {
  public:
   static constexpr int kFactorGroups = 0;  // of the stage
+  static constexpr bool kTakesOwn = true;
 
-  __device__ explicit RoundedInput(const InputSource& source) : x_(X::of(dynamic(), source.width)) {
-    if constexpr (X::kWhole) {
+  __device__ RoundedInput(const InputSource& source, const OwnInput& own)
+      : x_(X::of(dynamic(), source.width)) {
+    if (own.has_all()) {
+      fill_own(source, own);
+    } else if constexpr (X::kWhole) {
       fill<true>(source);
     } else {
       for_width(source.width, [&](auto whole) { fill<decltype(whole)::value>(source); });
@@ -250,6 +358,20 @@ class RoundedInput {
         return i < width ? four : float4{0.0F, 0.0F, 0.0F, 0.0F};
       });
     });
+    see_normed(source, [&](int i) { return norm.element(source, i, floats[i]); });
+  }
+
+  __device__ void fill_own(const InputSource& source, const OwnInput& own) const {
+    const auto thread = static_cast<int>(threadIdx.x);
+    if (!source.weight) {
+      return x_.fill_two(thread, kThreads, [&](int k) { return own.four(k); });
+    }
+    const Floats floats = {x_.words, X::words_of(source.width)};
+    own.put(floats);
+    __syncthreads();
+    const Normalizer norm(source, floats);
+    with_own_fours(source, own, norm,
+                   [&](const auto& four) { x_.fill_two(thread, kThreads, four); });
     see_normed(source, [&](int i) { return norm.element(source, i, floats[i]); });
   }
 

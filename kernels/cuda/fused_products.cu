@@ -173,13 +173,14 @@ ASSAY_KERNEL(kThreads, kBlocksAtOnce, product_kernel, ASSAY_CONSTANT(Step) s,
     place = place_of(s, unit, row_of_unit);
     for (int i = place.first; i <= place.last; ++i) prefetch_row<kRowThreads>(s.rows[i], place.row);
   }
-  const NormAhead norm(source);
+  OwnInput own(source);
+  own.keep();
   wait_for_launches();
-  norm.keep();
+  if constexpr (Input::kTakesOwn) own.read(source);
   let_next_launch_start();
   Beside beside;
   if (has_unit) beside = read_beside(s, place);
-  const Input x(source);
+  const Input x(source, own);
   while (unit < n_units) {
     const float2 angle = read_angle(s, place, beside);
     float before = 0.0F;

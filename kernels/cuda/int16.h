@@ -79,13 +79,22 @@ struct Int16Blocks {
   __device__ void fill(int thread, int n_threads, const Values& values) const {
     const int count = padded_blocks(columns);
     round_fours<Int16Four>(count * 8, thread, n_threads, values,
-                           [&](int four, const Int16Four& own) {
-                             const int block = four / 8;
-                             const int at = 4 * place(block, four % 8 / 2) + four % 2;
-                             words[at] = own.codes.high;
-                             words[at + 2] = own.codes.low;
-                             if (four % 8 == 0) words[count * 16 + block] = float_bits(own.scale);
-                           });
+                           [&](int four, const Int16Four& own) { put(count, four, own); });
+  }
+  template <class Values>
+  __device__ void fill_two(int thread, int n_threads, const Values& values) const {
+    const int count = padded_blocks(columns);
+    round_two<Int16Four>(count * 8, thread, n_threads, values,
+                         [&](int four, const Int16Four& own) { put(count, four, own); });
+  }
+
+ private:
+  __device__ void put(int n_blocks, int four, const Int16Four& own) const {
+    const int block = four / 8;
+    const int at = 4 * place(block, four % 8 / 2) + four % 2;
+    words[at] = own.codes.high;
+    words[at + 2] = own.codes.low;
+    if (four % 8 == 0) words[n_blocks * 16 + block] = float_bits(own.scale);
   }
 };
 

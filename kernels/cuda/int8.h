@@ -87,6 +87,12 @@ struct Int8Blocks {
     round_fours<Int8Four>(padded_blocks(columns) * 8, thread, n_threads, values,
                           [&](int four, const Int8Four& own) { put(four, own); });
   }
+  // Of a vector of at most two times four elements a thread, which are values(0) and values(1).
+  template <class Values>
+  __device__ void fill_two(int thread, int n_threads, const Values& values) const {
+    round_two<Int8Four>(padded_blocks(columns) * 8, thread, n_threads, values,
+                        [&](int four, const Int8Four& own) { put(four, own); });
+  }
 
  private:
   __device__ void put(int four, const Int8Four& own) const {

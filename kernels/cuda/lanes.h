@@ -26,12 +26,12 @@ __device__ inline int lane_of_group() {
   return static_cast<int>(threadIdx.x) % kLanes;
 }
 
-// The sum of a group's lanes, in each of them. All lanes of the group must call it.
+// The sum of a group's lanes, in each of them. All threads of the warp must call it.
 template <class Number>
 __device__ Number sum_lanes(Number lane) {
-  const uint32_t group = 0xFFFFU << (threadIdx.x & 16U);
+  ASSAY_UNROLL
   for (int distance = kLanes / 2; distance > 0; distance /= 2) {
-    lane = lane + __shfl_xor_sync(group, lane, distance);
+    lane = lane + __shfl_xor_sync(0xFFFFFFFFU, lane, distance);
   }
   return lane;
 }
@@ -70,43 +70,93 @@ __device__ Number sum_of_parts(Number (&lanes)[kCount]) {
   return lanes[0];
 }
 
-// Adds up what `accumulate(sum, i)` makes of the elements i in [0, n), n > 0, in all threads of a
-// block whose size is a multiple of 16 and at most 16 * kMaxGroups. Runs of 512 are summed in 16
-// lanes, all in double: the order of kernels/cpu/norms.h.
-constexpr int kMaxGroups = 16;
+// How sum_in_block() adds a term to a sum.
+struct Plus {
+  __device__ double operator()(double sum, double term) const { return sum + term; }
+};
 
-template <class Accumulate>
-__device__ double sum_in_block(int64_t n, Accumulate accumulate) {
-  constexpr int kRun = 512;
+// The square of a float is exact in double.
+struct PlusSquare {
+  __device__ double operator()(double sum, double term) const { return fma(term, term, sum); }
+};
+
+// The sum of term(i) over i, i + 16, ... below `end`, by `add`.
+template <class Term, class Add>
+__device__ double sum_of_lane(int i, int end, const Term& term, const Add& add) {
   constexpr int kAhead = 8;
+  double lane = 0.0;
+  const auto make = [&](double(&terms)[kAhead]) {
+    ASSAY_UNROLL
+    for (int k = 0; k < kAhead; ++k) terms[k] = term(i + k * kLanes);
+    i += kAhead * kLanes;
+  };
+  const auto add_up = [&](const double(&terms)[kAhead]) {
+    ASSAY_UNROLL
+    for (int k = 0; k < kAhead; ++k) lane = add(lane, terms[k]);
+  };
+  double even[kAhead];
+  double odd[kAhead];
+  int left = (end - i + kLanes - 1) / kLanes / kAhead;  // of kAhead terms
+  if (left % 2 == 1) {
+    make(even);
+    add_up(even);
+    --left;
+  }
+  // No condition is on what is made beside what is added: the two are not done one after the other.
+  if (left > 0) {
+    make(even);
+    ASSAY_NO_UNROLL
+    while (true) {
+      make(odd);
+      add_up(even);
+      left -= 2;
+      if (left == 0) break;
+      make(even);
+      add_up(odd);
+    }
+    add_up(odd);
+  }
+  if (i >= end) return lane;
+  // 0 where there is none, which changes no bit of a sum that began at +0.
+  double rest[kAhead] = {};
+  ASSAY_UNROLL
+  for (int k = 0; k < kAhead; ++k) {
+    if (i + k * kLanes < end) rest[k] = term(i + k * kLanes);
+  }
+  add_up(rest);
+  return lane;
+}
+
+constexpr int kMaxGroups = 16;
+constexpr int kSumRun = 512;  // elements
+
+// Adds up term(i), a double, over the elements i in [0, n), n > 0, by `add`, in all threads of a
+// block of kMaxGroups groups. Runs of 512 are summed in 16 lanes, all in double: the order of
+// kernels/cpu/norms.h. The block must meet at a barrier before it calls it again for the same
+// `term`, whose runs are in shared memory.
+
+template <class Term, class Add = Plus>
+__device__ double sum_in_block(int64_t n, const Term& term, const Add& add = {}) {
   ASSAY_SHARED(double, runs, kMaxGroups);
   const auto count = static_cast<int>(n);
-  const int n_groups = static_cast<int>(blockDim.x) / kLanes;
   const int group = static_cast<int>(threadIdx.x) / kLanes;
   double sum = 0.0;
-  for (int round = 0; round < count; round += n_groups * kRun) {
-    const int first = round + group * kRun + lane_of_group();
-    const int end = round + (group + 1) * kRun < count ? round + (group + 1) * kRun : count;
-    double lane = 0.0;
-    int i = first;
-    // Some are read ahead of the one chain of a lane's sums.
-    ASSAY_NO_UNROLL
-    for (; i + (kAhead - 1) * kLanes < end; i += kAhead * kLanes) {
-      ASSAY_UNROLL
-      for (int ahead = 0; ahead < kAhead; ++ahead) lane = accumulate(lane, i + ahead * kLanes);
-    }
-    ASSAY_NO_UNROLL
-    for (; i < end; i += kLanes) lane = accumulate(lane, i);
-    lane = sum_lanes(lane);
-    if (lane_of_group() == 0) runs[group] = lane;
+  int round = 0;
+  ASSAY_NO_UNROLL
+  while (true) {
+    const int first = round + group * kSumRun;
+    const int end = first + kSumRun < count ? first + kSumRun : count;
+    const double run = sum_lanes(sum_of_lane(first + lane_of_group(), end, term, add));
+    if (lane_of_group() == 0) runs[group] = run;
     __syncthreads();
-    const int n_left = (count - round + kRun - 1) / kRun;
-    const int n_runs = n_left < n_groups ? n_left : n_groups;
+    const int n_left = (count - round + kSumRun - 1) / kSumRun;
+    const int n_runs = n_left < kMaxGroups ? n_left : kMaxGroups;
     ASSAY_UNROLL_BY_4
-    for (int run = 0; run < n_runs; ++run) sum = sum + runs[run];
+    for (int i = 0; i < n_runs; ++i) sum = sum + runs[i];
+    round += kMaxGroups * kSumRun;
+    if (round >= count) return sum;
     __syncthreads();  // before the next write to them
   }
-  return sum;
 }
 
 }  // namespace assay::ASSAY_DEVICE

@@ -15,6 +15,7 @@
 //   has begun a group; wait_for_copies<N>() returns when all but its last N groups are there, for
 //   this thread: others see them after they have met it.
 // - prefetch(global, i): element i will soon be copied or read: it may come nearer.
+//   prefetch_near(global, i): by this block, so that it may come to the first-level cache.
 // - Bytes: what a function takes bytes as that range_of() or range() pointed to, so that what it
 //   reads is counted; plain_bytes(bytes): their address, for functions that know no Bytes.
 // - load_as<T>(bytes): a T at a multiple of its size.
@@ -28,7 +29,7 @@
 // - opaque(n): n, of which the compiler does not know that it never changes. What follows from it
 // is
 //   then computed where it is needed, and not kept in registers over a loop around that.
-// - keep(value): it has been read at this place at the latest, though nothing may use it.
+// - keep(value): it has been computed at this place at the latest; but not if nothing uses it.
 // - touch(parameter): a kernel's ASSAY_CONSTANT parameter comes to the cache of constants, so that
 //   nothing waits for it after wait_for_launches().
 // - reciprocal_near(x): 1 / x within a unit in the last place, of an x that is neither subnormal
@@ -113,6 +114,11 @@ __device__ void prefetch(const Global<const T>& x, int64_t i) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(x.range(i, 1)));
 }
 
+template <class T>
+__device__ void prefetch_near(const Global<const T>& x, int64_t i) {
+  asm volatile("prefetch.global.L1 [%0];" ::"l"(x.range(i, 1)));
+}
+
 __device__ inline void close_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
@@ -159,8 +165,8 @@ __device__ inline float half_to_float(uint16_t half) {
   return __half2float(__ushort_as_half(half));
 }
 
-__device__ inline void keep(float value) {
-  asm volatile("" ::"f"(value));
+__device__ inline void keep(double value) {
+  asm volatile("" ::"d"(value));
 }
 
 __device__ inline uint32_t opaque(uint32_t n) {

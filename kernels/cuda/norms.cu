@@ -14,8 +14,8 @@ __global__ void rms_norm_kernel(Global<const float> rows, Global<const float> we
   const Global<const float> x = rows.from(int64_t{blockIdx.x} * stride);
   const int64_t row = int64_t{blockIdx.x} * width;
   const Global<const float> weight = weights.from(int64_t{blockIdx.x % n_weights} * width);
-  const double squares =
-      sum_in_block(width, [&](double lane, int64_t i) { return add_product(x[i], x[i], lane); });
+  const double squares = sum_in_block(
+      width, [&](int i) -> double { return x[i]; }, PlusSquare());
   const double factor = inverse_root(squares, width, eps);
   for (int64_t i = threadIdx.x; i < width; i += blockDim.x) {
     out[row + i] = static_cast<float>(x[i] * factor * weight[i]);
@@ -28,11 +28,11 @@ __global__ void layer_norm_kernel(Global<const float> rows, Global<const float> 
   const Global<const float> x = rows.from(int64_t{blockIdx.x} * stride);
   const int64_t row = int64_t{blockIdx.x} * width;
   const Global<const float> weight = weights.from(int64_t{blockIdx.x % n_weights} * width);
-  const double total = sum_in_block(width, [&](double lane, int64_t i) { return lane + x[i]; });
+  const double total = sum_in_block(width, [&](int i) -> double { return x[i]; });
   const double mean = total / static_cast<double>(width);
-  const double squares = sum_in_block(width, [&](double lane, int64_t i) {
+  const double squares = sum_in_block(width, [&](int i) {
     const double centred = x[i] - mean;
-    return lane + centred * centred;
+    return centred * centred;
   });
   const double factor = inverse_root(squares, width, eps);
   for (int64_t i = threadIdx.x; i < width; i += blockDim.x) {

@@ -79,14 +79,15 @@ __device__ inline RoundedFour round_four(const float4& four_values, float most) 
   return four;
 }
 
-// kAtOnce times four elements, of which the first are four `first`, and the next so many times four
-// behind them: read, then rounded, then put at once, so that one does not wait for the other.
+// kAtOnce times four elements, values(0) and on, of which the first are four `first`, and the next
+// n_threads times four behind them: read, then rounded, then put at once, so that one does not wait
+// for the other.
 template <class Four, int kAtOnce, class Values, class Put>
 __device__ void round_some(int first, int n_threads, int count, const Values& values,
                            const Put& put) {
   float4 read[kAtOnce];
   ASSAY_UNROLL
-  for (int i = 0; i < kAtOnce; ++i) read[i] = values(4 * (first + i * n_threads));
+  for (int i = 0; i < kAtOnce; ++i) read[i] = values(i);
   Four rounded[kAtOnce];
   ASSAY_UNROLL
   for (int i = 0; i < kAtOnce; ++i) rounded[i] = Four(read[i]);
@@ -103,14 +104,27 @@ template <class Four, class Values, class Put>
 __device__ void round_fours(int count, int thread, int n_threads, const Values& values,
                             const Put& put) {
   int first = 0;
+  const auto turn = [&](int i) { return values(4 * (first + thread + i * n_threads)); };
   ASSAY_NO_UNROLL
   for (; count - first > 2 * n_threads; first += 4 * n_threads) {
-    round_some<Four, 4>(first + thread, n_threads, count, values, put);
+    round_some<Four, 4>(first + thread, n_threads, count, turn, put);
   }
   if (count - first > n_threads) {
-    round_some<Four, 2>(first + thread, n_threads, count, values, put);
+    round_some<Four, 2>(first + thread, n_threads, count, turn, put);
   } else if (count - first > 0) {
-    round_some<Four, 1>(first + thread, n_threads, count, values, put);
+    round_some<Four, 1>(first + thread, n_threads, count, turn, put);
+  }
+}
+
+// The same of at most twice as many fours as threads: values(0) are the first of this thread,
+// values(1) the second.
+template <class Four, class Values, class Put>
+__device__ void round_two(int count, int thread, int n_threads, const Values& values,
+                          const Put& put) {
+  if (count > n_threads) {
+    round_some<Four, 2>(thread, n_threads, count, values, put);
+  } else {
+    round_some<Four, 1>(thread, n_threads, count, values, put);
   }
 }
 

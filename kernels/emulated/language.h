@@ -326,6 +326,11 @@ void prefetch(const Global<const T>& x, int64_t i, Place place = Place::here()) 
   x.place_of(i, place);  // a GPU ignores an address that is nowhere: here it is a mistake
 }
 
+template <class T>
+void prefetch_near(const Global<const T>& x, int64_t i, Place place = Place::here()) {
+  prefetch(x, i, place);
+}
+
 inline void __threadfence() {
   Block::current().fence();
 }
@@ -450,7 +455,7 @@ inline int uniform(int n) {
   return __shfl_sync(0xFFFFFFFFU, n, 0);
 }
 
-inline void keep(float /*value*/) {}
+inline void keep(double /*value*/) {}
 
 inline uint32_t opaque(uint32_t n) {
   return n;

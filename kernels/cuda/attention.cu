@@ -138,15 +138,63 @@ ASSAY_KERNEL(kAttentionThreads, kScoreBlocks<Number>, score_kernel,
   }
 }
 
-// A block has one query.
+// The scores [begin, end) become e^(score - greatest); gives the sum of the thread's lane of them.
+template <class Number>
+__device__ double weights_of_run(const Global<Number>& scores, int begin, int end,
+                                 Number greatest) {
+  constexpr int kAhead = 4;
+  double lane = 0.0;
+  int i = begin + lane_of_group();
+  ASSAY_NO_UNROLL
+  for (; i < end; i += kAhead * kLanes) {
+    Number read[kAhead];
+    ASSAY_UNROLL
+    for (int k = 0; k < kAhead; ++k) {
+      const int at = i + k * kLanes;
+      read[k] = at < end ? static_cast<Number>(scores[at]) : greatest;
+    }
+    ASSAY_UNROLL
+    for (int k = 0; k < kAhead; ++k) {
+      if (i + k * kLanes >= end) break;
+      const float weight = weight_of(read[k], greatest);
+      scores[i + k * kLanes] = weight;
+      lane = lane + weight;
+    }
+  }
+  return lane;
+}
+
+// A warp has one query. Half a warp has a run of scores (lanes.h).
 template <class Number>
 __global__ void softmax_kernel(Queries<Number> a) {
-  const int64_t query = a.index(blockIdx.y, blockIdx.x);
-  const int64_t position = a.first_of(blockIdx.y);
-  const Number sink = a.sinks ? static_cast<float>(a.sinks[blockIdx.x]) : -INFINITY;
-  const Number sum = softmax_in_block(a.scores.from(query * a.max_keys),
-                                      position + 1 - a.keys.first_key(position), sink);
-  if (threadIdx.x == 0) a.sums[query] = sum;
+  const int64_t query = int64_t{blockIdx.x} * kAttentionWarps + threadIdx.x / kWarp;
+  const int64_t token = query / a.keys.shape.n_heads;
+  if (token >= a.n_tokens) return;
+  const int64_t head = query - token * a.keys.shape.n_heads;
+  const int64_t position = a.first_of(token);
+  const auto n = static_cast<int>(position + 1 - a.keys.first_key(position));
+  const Global<Number> scores = a.scores.from(query * a.max_keys);
+  const auto lane = static_cast<int>(threadIdx.x) % kWarp;
+  const Number sink = a.sinks ? static_cast<float>(a.sinks[head]) : -INFINITY;
+  Number greatest = sink;
+  ASSAY_UNROLL_BY_4
+  for (int i = lane; i < n; i += kWarp) {
+    greatest = greater_of(greatest, static_cast<Number>(scores[i]));
+  }
+  greatest = greatest_in_warp(greatest);
+  __syncwarp();  // what others read may be written
+  double sum = 0.0;
+  ASSAY_NO_UNROLL
+  for (int first = 0; first < n; first += 2 * kSumRun) {
+    const int begin = first + lane / kLanes * kSumRun;
+    const int end = begin + kSumRun < n ? begin + kSumRun : n;
+    const double run = sum_lanes(weights_of_run(scores, begin, end, greatest));
+    sum = sum + __shfl_sync(0xFFFFFFFFU, run, 0);
+    const double next = __shfl_sync(0xFFFFFFFFU, run, kLanes);
+    if (first + kSumRun < n) sum = sum + next;
+  }
+  const auto of_sink = static_cast<double>(weight_of(sink, greatest));
+  if (lane == 0) a.sums[query] = static_cast<Number>(sum + of_sink);
 }
 
 // The keys that a query sees, and where its weights are.
@@ -259,14 +307,14 @@ ASSAY_KERNEL(kAttentionThreads, 2, value_kernel, ASSAY_CONSTANT(Queries<Number>)
 template <class Kv, class Number>
 void attend(Device& device, const Queries<Number>& queries) {
   const auto heads = static_cast<unsigned>(queries.keys.shape.n_heads);
-  const auto tokens = static_cast<unsigned>(queries.n_tokens);
   const unsigned query_tiles = blocks_for(queries.n_tokens, kTile);
   const unsigned key_tiles =
       blocks_for(queries.first_position + queries.n_tokens - queries.first_key, kTile);
   const unsigned parts = blocks_for(queries.value_dim, kTile);
   ASSAY_LAUNCH(device, (LaunchShape{{key_tiles, heads, query_tiles}, {kAttentionThreads, 1, 1}, 0}),
                (score_kernel<Kv, Number>), queries);
-  ASSAY_LAUNCH(device, (LaunchShape{{heads, tokens, 1}, {kAttentionThreads, 1, 1}, 0}),
+  const unsigned softmax_blocks = blocks_for(queries.n_tokens * heads, kAttentionWarps);
+  ASSAY_LAUNCH(device, (LaunchShape{{softmax_blocks, 1, 1}, {kAttentionThreads, 1, 1}, 0}),
                (softmax_kernel<Number>), queries);
   ASSAY_LAUNCH(device, (LaunchShape{{heads * parts, query_tiles, 1}, {kAttentionThreads, 1, 1}, 0}),
                (value_kernel<Kv, Number>), queries);

@@ -158,14 +158,21 @@ __device__ inline double greater_of(double a, double b) {
   return fmax(a, b);
 }
 
+// The greatest of `value` over all threads of the warp, in each of them; NaN is left out.
+template <class Number>
+__device__ Number greatest_in_warp(Number value) {
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+    value = greater_of(value, __shfl_xor_sync(0xFFFFFFFFU, value, distance));
+  }
+  return value;
+}
+
 // The greatest of `value` over all threads of the block, in each of them; NaN is left out. There
 // must be a barrier before it is called again.
 template <class Number>
 __device__ Number greatest_in_block(Number value) {
   ASSAY_SHARED(Number, greatest, kAttentionWarps);
-  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
-    value = greater_of(value, __shfl_xor_sync(0xFFFFFFFFU, value, distance));
-  }
+  value = greatest_in_warp(value);
   if (threadIdx.x % kWarp == 0) greatest[threadIdx.x / kWarp] = value;
   __syncthreads();
   for (int warp = 0; warp < kAttentionWarps; ++warp) {

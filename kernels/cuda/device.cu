@@ -125,6 +125,7 @@ Device::Device() : arena_({take_block, [](void* block) { cudaFree(block); }}) {
   ASSAY_CUDA_CHECK(
       cudaDeviceGetAttribute(&most_shared_bytes_, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
   ASSAY_CUDA_CHECK(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, 0));
+  ASSAY_CUDA_CHECK(cudaDeviceGetAttribute(&cache_bytes_, cudaDevAttrL2CacheSize, 0));
   int major = 0;
   ASSAY_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
   can_start_early_ = major >= kOldestEarlyStart;
@@ -251,7 +252,7 @@ Residency Device::residency_of(std::string_view name, const void* kernel, unsign
     check_launch_of(name, result);
     blocks = count > 0 ? static_cast<unsigned>(count) : 1;  // 0: the launch will say what is wrong
   }
-  return {static_cast<unsigned>(multiprocessors_), blocks};
+  return {multiprocessors(), blocks};
 }
 
 void Device::load(std::string_view name, const void* kernel) {

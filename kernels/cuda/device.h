@@ -65,6 +65,10 @@ class Device final : public Memory {
     return residency_of(name, reinterpret_cast<const void*>(kernel), threads, shared_bytes);
   }
 
+  unsigned multiprocessors() const { return static_cast<unsigned>(multiprocessors_); }
+  // Of the second-level cache.
+  int64_t cache_bytes() const { return cache_bytes_; }
+
   // The launches of `steps` as a CUDA graph, which must not outlive the device. `steps` may launch
   // kernels and nothing else: it is called twice, the first time to load those that are new, which
   // a capture must not do. A copy or an allocation in it is an Error: the graph would repeat the
@@ -96,6 +100,7 @@ class Device final : public Memory {
   std::array<Event, kChoices> marks_;
   PinnedMemory host_words_;  // [kChoices]
   int multiprocessors_ = 0;
+  int cache_bytes_ = 0;
   bool can_start_early_ = false;  // a launch, before the one before it has ended
   int most_shared_bytes_ = 0;     // of a block
   std::set<const void*> loaded_;

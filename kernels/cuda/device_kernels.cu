@@ -107,6 +107,7 @@ class DeviceKernels final : public Kernels {
   // After device_: freed before it.
   Buffer<std::byte> scores_;   // of attention
   Buffer<std::byte> vectors_;  // of products
+  Buffer<std::byte> packed_;   // weights, for them
   std::unique_ptr<Library> library_;
   Buffer<uint16_t> half_vectors_, half_weights_;  // for it
 };
@@ -126,7 +127,8 @@ void DeviceKernels::run(std::span<const MatmulCall> calls) {
         std::byte* scratch = room(vectors_, vectors_bytes(columns, call.n_tokens, rounding));
         vectors = vectors_of(*device_, call.x, columns, call.n_tokens, rounding, scratch);
       }
-      ASSAY_DEVICE::matmul(*device_, math_, call, vectors);
+      std::byte* scratch = room(packed_, matmul_scratch(*device_, call.w, vectors));
+      ASSAY_DEVICE::matmul(*device_, math_, call, vectors, scratch);
     }
   }
 }

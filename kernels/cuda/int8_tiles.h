@@ -1,19 +1,11 @@
 #pragma once
 
-#include "kernels/cuda/int8.h"
-#include "kernels/cuda/tiles.h"
+#include "kernels/cuda/packed.h"
 
-// The products of a tile of rows that are stored in blocks, in `fast` math: by the tensor cores,
-// whose sums of whole numbers are the same in any order.
+// The products of a tile of rows that are stored in blocks, in `fast` math, with one tile of
+// tokens, for which packing them (packed.h) would take longer: by the tensor cores, whose sums of
+// whole numbers are the same in any order.
 namespace assay::ASSAY_DEVICE {
-
-// Codes that are `kOffset` too large, each from 0 to 127, as signed bytes.
-template <int kOffset>
-__device__ uint32_t signed_bytes(uint32_t codes) {
-  if constexpr (kOffset == 0) return codes;
-  constexpr uint32_t kEach = 0x01010101U;
-  return ((codes | 0x80U * kEach) - static_cast<uint32_t>(kOffset) * kEach) ^ 0x80U * kEach;
-}
 
 // Which of the sixteen halves of a chunk goes into `lane` (int8.h).
 __device__ inline int half_of_lane(int lane) {
@@ -25,14 +17,10 @@ __device__ inline int half_of_lane(int lane) {
 template <class Type>
 class Int8Lane {
  public:
-  __device__ Int8Lane(const Rows& rows, int64_t first_row, Stage& stage, const Int8Tiles& x,
-                      int64_t tile, int n_tokens)
+  __device__ Int8Lane(const Rows& rows, int64_t first_row, Stage& stage, const PackedTokens& x)
       : columns_(rows.columns),
-        n_tokens_(n_tokens),
-        codes_(x.codes.from(tile * (columns_ / kHalf) * kTileWarp + own_.lane)),
-        scales_(x.scales.from(tile * (columns_ / kActivationBlock) * 8)),
-        sums_of_x_(kTwoScales ? x.sums_of_halves.from(tile * (columns_ / kHalf) * 8)
-                              : x.sums.from(tile * (columns_ / kActivationBlock) * 8)),
+        n_tokens_(static_cast<int>(x.n_tokens)),
+        x_(x.blocks),
         weights_(rows, first_row, stage) {
     ASSAY_UNROLL
     for (int i = 0; i < kRowsOfThread; ++i) begins_[i] = weights_.begin_of(row(i));
@@ -45,14 +33,14 @@ class Int8Lane {
       const int n = columns_ - first < kChunk<Type> ? columns_ - first : kChunk<Type>;
       const bool inside = half_ * kHalf < n;
       const int half = inside ? first / kHalf + half_ : 0;
-      uint4 codes[kHalves];
+      const Global<const uint8_t> block = x_.from(half / 2 * kPackedBlockBytes);
+      uint4 codes[2];
       ASSAY_UNROLL
-      for (int h = 0; h < kHalves; ++h) codes[h] = codes_[(half + h) * kTileWarp];
-      TokenFloats scales;
-      scales.load(scales_, half / 2 * 8, own_.lane);
+      for (int i = 0; i < 2; ++i) codes[i] = packed_word(block, i * kTileWarp + own_.lane);
+      const TokenFloats scales = floats_of(block, kXScales);
       TokenFloats sums;  // if the type has shifts
       if constexpr (Type::kShift != Shift::kNone) {
-        sums.load(sums_of_x_, (kTwoScales ? half : half / 2) * 8, own_.lane);
+        sums = floats_of(block, kTwoScales ? kXHalfSums + half % 2 : kXSums);
       }
       weights_.next(n);
       if (inside) add(first / kChunk<Type>, codes, scales, sums);
@@ -76,7 +64,20 @@ class Int8Lane {
     return own_.row(kTwoScales ? i : own_.warp / kBlockLanes * kRowsOfThread + i);
   }
 
-  __device__ void add(int chunk, const uint4 (&x_codes)[kHalves], const TokenFloats& scales,
+  __device__ TokenFloats floats_of(const Global<const uint8_t>& block, int which) const {
+    TokenFloats floats;
+    ASSAY_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      const uint4 four = packed_word(block, float_at(which, 0, 0) / 4 + own_.lane % 4 + 4 * i);
+      floats.of[2 * i][0] = float_from_bits(four.x);
+      floats.of[2 * i][1] = float_from_bits(four.y);
+      floats.of[2 * i + 1][0] = float_from_bits(four.z);
+      floats.of[2 * i + 1][1] = float_from_bits(four.w);
+    }
+    return floats;
+  }
+
+  __device__ void add(int chunk, const uint4 (&x_codes)[2], const TokenFloats& scales,
                       const TokenFloats& sums_of_x) {
     const int element = half_ * kHalf;
     uint32_t codes[kHalves][kRowsOfThread];
@@ -100,10 +101,12 @@ class Int8Lane {
         int32_t dots[4] = {kZeroBits, kZeroBits, kZeroBits, kZeroBits};
         ASSAY_UNROLL
         for (int h = 0; h < kHalves; ++h) {
-          const uint32_t of_tokens[kSide] = {x_codes[h].x, x_codes[h].y, x_codes[h].z,
-                                             x_codes[h].w};
+          const uint4& two_tokens = x_codes[j / 2];
+          const bool is_first = kTwoScales ? half_ % 2 == 0 : h == 0;
+          const uint32_t first = is_first ? two_tokens.x : two_tokens.y;
+          const uint32_t second = is_first ? two_tokens.z : two_tokens.w;
           const uint32_t two[2] = {codes[h][i], codes[h][i + 1]};
-          multiply_16x16x8(two, of_tokens[j], dots);
+          multiply_16x16x8(two, j % 2 == 0 ? first : second, dots);
         }
         ASSAY_UNROLL
         for (int d = 0; d < 4; ++d) {
@@ -123,9 +126,7 @@ class Int8Lane {
   const int half_ = kTwoScales ? half_of_lane(own_.warp) : own_.warp % kBlockLanes * 2;
   int columns_;
   int n_tokens_;
-  Global<const uint4> codes_;
-  Global<const float4> scales_;
-  Global<const float4> sums_of_x_;
+  Global<const uint8_t> x_;
   TileRows<Type> weights_;
   uint32_t begins_[kRowsOfThread];
   TileSums<float, kRowsOfThread> sums_ = {};

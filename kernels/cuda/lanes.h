@@ -36,13 +36,13 @@ __device__ Number sum_lanes(Number lane) {
   return lane;
 }
 
-// The sum of sixteen lanes that one thread has, in the order of sum_lanes().
-template <class Number>
-__device__ Number sum_of_lanes(Number (&lanes)[kLanes]) {
+// The sum of the lanes that one thread has, in the order of sum_lanes().
+template <class Number, int kCount>
+__device__ Number sum_of_lanes(Number (&lanes)[kCount]) {
   ASSAY_UNROLL
-  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+  for (int distance = kCount / 2; distance > 0; distance /= 2) {
     ASSAY_UNROLL
-    for (int lane = 0; lane < kLanes / 2; ++lane) {
+    for (int lane = 0; lane < kCount / 2; ++lane) {
       if (lane < distance) lanes[lane] = lanes[lane] + lanes[lane + distance];
     }
   }

@@ -39,6 +39,9 @@
 // warp
 //   (PTX mma.m16n8k16). Lane 4g + t brings in a[i] the bytes 4t to 4t + 3 of row g + 8i of sixteen,
 //   in b those of column g of eight, and gets added to sums[2i + j] row g + 8i times column 2t + j.
+// - multiply_16x16x8(a, b, start, sums): the same, added to `start` in all of `sums`.
+// - multiply_16x32x8(a, b, start, sums): likewise of twice the depth (mma.m16n8k32): a[2 + i] and
+//   b[1] have the bytes 16 + 4t to 16 + 4t + 3.
 // - wait_for_launches(): in a kernel that is launched with `starts_early`, every thread calls it
 // before
 //   it reads what an earlier launch may have written, and before it writes. The kernel's blocks may
@@ -190,6 +193,22 @@ __device__ inline float reciprocal_near(float x) {
   return reciprocal;
 }
 
+__device__ inline void multiply_16x32x8(const uint32_t (&a)[4], const uint32_t (&b)[2],
+                                        int32_t start, int32_t (&sums)[4]) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%10, %10, %10, %10};"
+      : "=r"(sums[0]), "=r"(sums[1]), "=r"(sums[2]), "=r"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(start));
+}
+
+__device__ inline void multiply_16x16x8(const uint32_t (&a)[2], uint32_t b, int32_t start,
+                                        int32_t (&sums)[4]) {
+  asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
+      "{%7, %7, %7, %7};"
+      : "=r"(sums[0]), "=r"(sums[1]), "=r"(sums[2]), "=r"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(b), "r"(start));
+}
+
 __device__ inline void multiply_16x16x8(const uint32_t (&a)[2], uint32_t b, int32_t (&sums)[4]) {
   asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
       "{%0, %1, %2, %3};"
@@ -202,5 +221,6 @@ __device__ inline void multiply_16x16x8(const uint32_t (&a)[2], uint32_t b, int3
 #else
 
 #include "kernels/emulated/language.h"
+#include "kernels/emulated/tensor_cores.h"
 
 #endif

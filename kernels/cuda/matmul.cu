@@ -1,6 +1,7 @@
 #include "kernels/cuda/int16.h"
 #include "kernels/cuda/int8.h"
 #include "kernels/cuda/ops.h"
+#include "kernels/cuda/packed.h"
 
 // Products with the one vector of a single token; those of several are in tile_matmul.cu.
 namespace assay::ASSAY_DEVICE {
@@ -104,8 +105,12 @@ void multiply_vector(Device& device, const MatmulCall& call, const Vectors& x) {
   }
 }
 
-void matmul(Device& device, Math math, const MatmulCall& call, const Vectors& x) {
-  if (x.n_tokens > 1) return multiply_tiles(device, math, call, x);
+size_t matmul_scratch(const Device& device, const WeightMatrix& w, const Vectors& x) {
+  return are_packed(x) ? packed_scratch(device, w) : 0;
+}
+
+void matmul(Device& device, Math math, const MatmulCall& call, const Vectors& x, void* scratch) {
+  if (x.n_tokens > 1) return multiply_tiles(device, math, call, x, scratch);
   if (is_coded(call.w.type)) return multiply_vector<kCoded>(device, call, x);
   if (!is_plain(call.w.type)) return multiply_vector<kBlocks>(device, call, x);
   if (math == Math::kExact) return multiply_vector<kPlain, double>(device, call, x);

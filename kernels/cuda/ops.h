@@ -25,13 +25,16 @@ struct Vectors {
 size_t vectors_bytes(int64_t columns, int64_t n_tokens, Rounding rounding);  // of `scratch`
 Vectors vectors_of(Device& device, const float* x, int64_t columns, int64_t n_tokens,
                    Rounding rounding, void* scratch);
-void matmul(Device& device, Math math, const MatmulCall& call, const Vectors& x);
+// `scratch`: matmul_scratch() bytes.
+void matmul(Device& device, Math math, const MatmulCall& call, const Vectors& x, void* scratch);
+size_t matmul_scratch(const Device& device, const WeightMatrix& w, const Vectors& x);
 
 // Those of several tokens; see tile_matmul.cu.
 size_t tiles_bytes(int64_t columns, int64_t n_tokens, Rounding rounding);
 void arrange_tiles(Device& device, const float* x, int64_t columns, int64_t n_tokens,
                    Rounding rounding, void* tiles);
-void multiply_tiles(Device& device, Math math, const MatmulCall& call, const Vectors& x);
+void multiply_tiles(Device& device, Math math, const MatmulCall& call, const Vectors& x,
+                    void* scratch);
 
 // For those of Math::kLibrary. Throws Error, with what is missing, where there is no library.
 std::unique_ptr<Library> make_library(Device& device);

@@ -8,6 +8,9 @@
 namespace assay::ASSAY_DEVICE {
 namespace {
 
+// Of the codes of a block, before the scales of all.
+constexpr int64_t kInt16Words = kActivationBlock * 2 / sizeof(uint32_t);
+
 // x[token, column] to its place in a tile; 0 where there is no token.
 __global__ void arrange_kernel(Global<const float> x, int64_t n_tokens, int64_t columns,
                                int64_t count, Global<float> tiles) {
@@ -36,27 +39,6 @@ struct FourOfTile {
         token(block / activation_blocks(columns) * kTile + in_tile),
         column(block % activation_blocks(columns) * kActivationBlock + four * 4) {}
 };
-
-__global__ void quantize_int8_tiles_kernel(Global<const float> x, int64_t n_tokens, int64_t columns,
-                                           int64_t count, Global<uint32_t> codes,
-                                           Global<float> scales, Global<float> sums,
-                                           Global<float> sums_of_halves) {
-  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i >= count) return;
-  const FourOfTile at(i, columns);
-  float4 values = {};
-  if (at.token < n_tokens) values = load_from<float4>(x, at.token * columns + at.column);
-  const Int8Four own(values);
-  const int64_t half = 2 * at.block + at.four / 4;
-  codes[(half * kTileWarp + at.in_tile % 8 * 4 + at.four % 4) * 4 + at.in_tile / 8] = own.codes;
-  const int place = place_of_token(at.in_tile);
-  if (at.four % 4 == 0) {
-    sums_of_halves[half * kTile + place] = own.scale * static_cast<float>(own.total_of_half);
-  }
-  if (at.four != 0) return;
-  scales[at.block * kTile + place] = own.scale;
-  sums[at.block * kTile + place] = own.scale * static_cast<float>(own.total_of_block);
-}
 
 __global__ void quantize_int16_tiles_kernel(Global<const float> x, int64_t n_tokens,
                                             int64_t columns, int64_t count, Global<uint32_t> codes,
@@ -115,11 +97,12 @@ __device__ void add_products(const Rows& rows, int64_t first_row, Stage& stage, 
   }
 }
 
-// Fast math.
+// Fast math of up to 32 tokens.
 template <class Type, class Number>
-__device__ void add_products(const Rows& rows, int64_t first_row, Stage& stage, const Int8Tiles& x,
-                             int64_t tile, int n_tokens, TileSums<Number>& sums) {
-  Int8Lane<Type> own(rows, first_row, stage, x, tile, n_tokens);
+__device__ void add_products(const Rows& rows, int64_t first_row, Stage& stage,
+                             const PackedTokens& x, int64_t /*tile*/, int /*n_tokens*/,
+                             TileSums<Number>& sums) {
+  Int8Lane<Type> own(rows, first_row, stage, x);
   own.multiply();
   own.store(sums);
 }
@@ -203,57 +186,33 @@ ASSAY_KERNEL(kTileThreads, 1, tile_kernel, ASSAY_CONSTANT(Rows) rows, Tiles x, i
   store_sums(rows, first_row, tile * kTile, count, sums, stage, out);
 }
 
-int64_t tiles_of(int64_t n_tokens) {
-  return (n_tokens + kTile - 1) / kTile;
-}
-
-// Of tiles of whole numbers: the codes come first, then a scale for each block of each token, then,
-// of 8 bits, the sums of blocks and of halves.
-struct TilesLayout {
-  size_t codes;   // bytes
-  size_t scales;  // bytes
-  size_t all;
-
-  TilesLayout(int64_t columns, int64_t n_tokens, Rounding rounding) {
-    const auto blocks =
-        static_cast<size_t>(tiles_of(n_tokens) * kTile * activation_blocks(columns));
-    const size_t code_bytes = rounding == Rounding::kInt8 ? 1 : 2;
-    codes = blocks * kActivationBlock * code_bytes;
-    scales = blocks * sizeof(float);
-    all = codes + scales * (rounding == Rounding::kInt8 ? 4 : 1);
-  }
-};
-
 }  // namespace
 
 size_t tiles_bytes(int64_t columns, int64_t n_tokens, Rounding rounding) {
-  if (rounding == Rounding::kNone) {
-    return static_cast<size_t>(tiles_of(n_tokens) * kTile * columns) * sizeof(float);
+  if (rounding == Rounding::kInt8) {
+    return static_cast<size_t>(packed_words(n_tokens, columns)) * sizeof(uint4);
   }
-  return TilesLayout(columns, n_tokens, rounding).all;
+  const int64_t tokens = tiles_of(n_tokens) * kTile;
+  const int64_t words = rounding == Rounding::kNone
+                            ? tokens * columns
+                            : tokens * activation_blocks(columns) * (kInt16Words + 1);
+  return static_cast<size_t>(words) * sizeof(float);
 }
 
 void arrange_tiles(Device& device, const float* x, int64_t columns, int64_t n_tokens,
                    Rounding rounding, void* tiles) {
   const int64_t tokens = tiles_of(n_tokens) * kTile;
+  if (rounding == Rounding::kInt8) return pack_tokens(device, x, columns, n_tokens, tiles);
   if (rounding == Rounding::kNone) {
     const int64_t count = tokens * columns;
     ASSAY_LAUNCH(device, one_thread_each(count), arrange_kernel, x, n_tokens, columns, count,
                  static_cast<float*>(tiles));
     return;
   }
-  const TilesLayout layout(columns, n_tokens, rounding);
   auto* const codes = static_cast<uint32_t*>(tiles);
-  auto* const scales = reinterpret_cast<float*>(static_cast<uint8_t*>(tiles) + layout.codes);
   const int64_t blocks = tokens * activation_blocks(columns);
-  const int64_t count = blocks * 8;
-  if (rounding == Rounding::kInt8) {
-    ASSAY_LAUNCH(device, one_thread_each(count), quantize_int8_tiles_kernel, x, n_tokens, columns,
-                 count, codes, scales, scales + blocks, scales + 2 * blocks);
-  } else {
-    ASSAY_LAUNCH(device, one_thread_each(count), quantize_int16_tiles_kernel, x, n_tokens, columns,
-                 count, codes, scales);
-  }
+  ASSAY_LAUNCH(device, one_thread_each(blocks * 8), quantize_int16_tiles_kernel, x, n_tokens,
+               columns, blocks * 8, codes, static_cast<float*>(tiles) + blocks * kInt16Words);
 }
 
 // Of F16 and BF16 alone, the tokens are always rounded.
@@ -264,30 +223,30 @@ void multiply_tiles(Device& device, const MatmulCall& call, const Vectors& x) {
       {static_cast<unsigned>(tiles_of(x.n_tokens)), blocks_for(rows.n_rows, kTile), 1},
       {kTileThreads, 1, 1},
       0};
-  const auto* tiles = static_cast<const uint8_t*>(x.data);
-  const auto* codes = reinterpret_cast<const uint4*>(tiles);
-  const TilesLayout layout(call.w.columns, x.n_tokens, x.rounding);
-  const auto* scales = reinterpret_cast<const float4*>(tiles + layout.codes);
   if constexpr (kTypes == kHalfFloats) {
+    const int64_t words =
+        tiles_of(x.n_tokens) * kTile * activation_blocks(call.w.columns) * kInt16Words;
+    const auto* scales = reinterpret_cast<const float4*>(static_cast<const float*>(x.data) + words);
     ASSAY_LAUNCH(device, shape, (tile_kernel<Int16Tiles, kTypes, float>), rows,
-                 (Int16Tiles{codes, scales}), x.n_tokens, call.out);
+                 (Int16Tiles{static_cast<const uint4*>(x.data), scales}), x.n_tokens, call.out);
   } else {
     if constexpr ((kTypes & kPlain) == 0) {
       if (x.rounding == Rounding::kInt8) {
-        const size_t count = layout.scales / sizeof(float4);
-        ASSAY_LAUNCH(device, shape, (tile_kernel<Int8Tiles, kTypes, float>), rows,
-                     (Int8Tiles{codes, scales, scales + count, scales + 2 * count}), x.n_tokens,
-                     call.out);
+        const PackedTokens tokens = {static_cast<const uint8_t*>(x.data), x.n_tokens};
+        ASSAY_LAUNCH(device, shape, (tile_kernel<PackedTokens, kTypes, float>), rows, tokens,
+                     x.n_tokens, call.out);
         return;
       }
     }
-    const FloatTiles of_floats = {reinterpret_cast<const float4*>(tiles)};
+    const FloatTiles of_floats = {static_cast<const float4*>(x.data)};
     ASSAY_LAUNCH(device, shape, (tile_kernel<FloatTiles, kTypes, Number>), rows, of_floats,
                  x.n_tokens, call.out);
   }
 }
 
-void multiply_tiles(Device& device, Math math, const MatmulCall& call, const Vectors& x) {
+void multiply_tiles(Device& device, Math math, const MatmulCall& call, const Vectors& x,
+                    void* scratch) {
+  if (are_packed(x)) return multiply_packed(device, call, x.data, scratch);
   if (is_coded(call.w.type)) return multiply_tiles<kCoded>(device, call, x);
   if (!is_plain(call.w.type)) return multiply_tiles<kBlocks>(device, call, x);
   if (math == Math::kExact) return multiply_tiles<kPlain, double>(device, call, x);

@@ -6,7 +6,8 @@
 // tile. Each of its sixteen warps is one of the sixteen lanes of a dot product (lanes.h) for all
 // products of the tile, or of eight for half of them, so that what one token's sum is does not
 // depend on the others; the lanes are added at the end. The rows go through the stage, as with one
-// token: group r of the block stages row r, and all warps read it.
+// token: group r of the block stages row r, and all warps read it. In `fast` math, those that are
+// stored in blocks are packed for more than 32 tokens (packed.h).
 namespace assay::ASSAY_DEVICE {
 
 constexpr int kTile = 32;
@@ -51,16 +52,6 @@ struct FloatTiles {
   Global<const float4> x;  // [tiles, columns, 8]
 };
 
-// The tokens of a tile, rounded to 8 bits. Of floats there is one for each token, at
-// place_of_token().
-struct Int8Tiles {
-  // [tiles, halves, 32]: for each thread the bytes 4t to 4t + 3 of tokens g, g + 8, g + 16, g + 24.
-  Global<const uint4> codes;
-  Global<const float4> scales;          // [tiles, blocks, 8]
-  Global<const float4> sums;            // [tiles, blocks, 8]: scale * total
-  Global<const float4> sums_of_halves;  // [tiles, halves, 8]
-};
-
 // The tokens of a tile as whole numbers of 14 bits (int16.h), block by block.
 struct Int16Tiles {
   // [tiles, blocks, 4, 32]: for thread 4g + t of a warp part t of tokens g, g + 8, g + 16, g + 24.
@@ -89,6 +80,10 @@ struct TokenFloats {
     }
   }
 };
+
+inline int64_t tiles_of(int64_t n) {
+  return (n + kTile - 1) / kTile;
+}
 
 // The rows of a tile on their way through the stage.
 template <class Type>

@@ -263,6 +263,13 @@ struct Q6_K : Blocks<256, 210, 16, 32, Shift::kNone> {
   }
 };
 
+// Calls X(name) for each of these.
+// clang-format off
+#define ASSAY_BLOCK_TYPES(X)             \
+  X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) \
+  X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K)
+// clang-format on
+
 // The types of coded_types.h.
 template <class Type>
 struct Coded : Blocks<Type::kElements, Type::kBytes, Type::kGroup, 0, Shift::kNone> {
@@ -309,6 +316,7 @@ __device__ void with_type(TensorType type, Visit visit) {
 #define ASSAY_CASE(name, Type) \
   case TensorType::k##name:    \
     return visit(Type{});
+#define ASSAY_BLOCK_CASE(name) ASSAY_CASE(name, name)
 #define ASSAY_CODED_CASE(name) ASSAY_CASE(name, Coded<coded::name>)
   if constexpr ((kTypes & kFloats) != 0) {
     switch (type) {
@@ -327,16 +335,7 @@ __device__ void with_type(TensorType type, Visit visit) {
   }
   if constexpr ((kTypes & kBlocks) != 0) {
     switch (type) {
-      ASSAY_CASE(Q4_0, Q4_0)
-      ASSAY_CASE(Q4_1, Q4_1)
-      ASSAY_CASE(Q5_0, Q5_0)
-      ASSAY_CASE(Q5_1, Q5_1)
-      ASSAY_CASE(Q8_0, Q8_0)
-      ASSAY_CASE(Q2_K, Q2_K)
-      ASSAY_CASE(Q3_K, Q3_K)
-      ASSAY_CASE(Q4_K, Q4_K)
-      ASSAY_CASE(Q5_K, Q5_K)
-      ASSAY_CASE(Q6_K, Q6_K)
+      ASSAY_BLOCK_TYPES(ASSAY_BLOCK_CASE)
       default:
         break;
     }
@@ -349,6 +348,7 @@ __device__ void with_type(TensorType type, Visit visit) {
     }
   }
 #undef ASSAY_CODED_CASE
+#undef ASSAY_BLOCK_CASE
 #undef ASSAY_CASE
 }
 

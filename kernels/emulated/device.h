@@ -60,8 +60,12 @@ class Device final : public Memory {
   template <class Kernel>
   Residency residency(std::string_view /*name*/, Kernel /*kernel*/, unsigned /*threads*/,
                       size_t /*shared_bytes*/) const {
-    return {8, 2};
+    return {multiprocessors(), 2};
   }
+
+  static unsigned multiprocessors() { return 8; }
+  // Small, so that what goes by it is done in parts.
+  static int64_t cache_bytes() { return 64 * 1024; }
 
   // What `steps` launches is kept and not done; replaying does it. A copy or an allocation in it is
   // an Error, as on a GPU. The recording must not outlive the device.

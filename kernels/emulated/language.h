@@ -465,25 +465,6 @@ inline float __int_as_float(int bits) {
   return float_from_bits(static_cast<uint32_t>(bits));
 }
 
-inline void multiply_16x16x8(const uint32_t (&a)[2], uint32_t b, int32_t (&sums)[4],
-                             Place place = Place::here()) {
-  constexpr unsigned kParts = 4;  // lanes that bring in a row, or a column, together
-  Block& block = Block::current();
-  block.meet(WarpOperation::kMultiply, 0xFFFFFFFFU, {a[0] | uint64_t{a[1]} << 32U, b}, place);
-  const unsigned row = block.lane() / kParts;
-  const unsigned column = block.lane() % kParts * 2;
-  for (unsigned part = 0; part < kParts; ++part) {
-    const uint64_t rows = block.from(row * kParts + part, place)[0];
-    for (unsigned j = 0; j < 2; ++j) {
-      const auto own = static_cast<int>(block.from((column + j) * kParts + part, place)[1]);
-      for (unsigned i = 0; i < 2; ++i) {
-        int32_t& sum = sums[2 * i + j];
-        sum = __dp4a(static_cast<int>(rows >> (32U * i)), own, sum);
-      }
-    }
-  }
-}
-
 }  // namespace assay::emulated
 
 // NOLINTEND(readability-identifier-naming,bugprone-reserved-identifier,bugprone-macro-parentheses)

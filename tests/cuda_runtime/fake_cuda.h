@@ -36,6 +36,7 @@ class FakeCuda {
     int devices = 1;
     int major = 9;
     int multiprocessors = 132;
+    int cache_bytes = 50 * 1024 * 1024;
     int most_shared_bytes = 232448;  // of a block, opted in
     size_t memory_bytes = size_t{1} << 30;
     size_t pinned_bytes = size_t{1} << 30;

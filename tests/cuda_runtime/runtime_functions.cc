@@ -94,6 +94,9 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*d
     case cudaDevAttrMultiProcessorCount:
       *value = fake().machine.multiprocessors;
       return cudaSuccess;
+    case cudaDevAttrL2CacheSize:
+      *value = fake().machine.cache_bytes;
+      return cudaSuccess;
     case cudaDevAttrComputeCapabilityMajor:
       *value = fake().machine.major;
       return cudaSuccess;

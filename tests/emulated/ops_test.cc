@@ -96,6 +96,29 @@ TEST_P(OpTest, Matmul) {
   }
 }
 
+// Of many tokens the weights are packed, in parts, and multiplied by tiles of 64: a part or a tile
+// that begins or ends elsewhere, a scale or a shift of another half, block, row or token.
+TEST_P(OpTest, MatmulOfManyTokens) {
+  // In `fast`, enough for the device to use the large tiles; `exact` packs no weights.
+  const bool is_emulated = GetParam().backend == testing_support::Backend::kEmulated;
+  const int64_t n_rows = is_emulated ? 130 : 1100;
+  const int64_t n_tokens = GetParam().math == Math::kFast ? 8 * 64 - 3 : 33;
+  for (const TensorType type : {TensorType::kQ8_0, TensorType::kQ4_1, TensorType::kQ4_K,
+                                TensorType::kQ6_K, TensorType::kQ2_K, TensorType::kIQ4_XS}) {
+    const int64_t block = tensor_type_info(type).block_elements;
+    const int64_t columns = 256 + block;
+    SCOPED_TRACE(tensor_type_info(type).name);
+    const TestMatrix w(type, n_rows, columns);
+    const auto bias = Random(3).floats(n_rows);
+    const auto x = Random(2).floats(n_tokens * columns);
+    expect_the_bits_of_the_cpu(n_tokens * n_rows, [&](Kernels& kernels, Arena& arena) {
+      float* out = arena.place(nothing(n_tokens * n_rows));
+      kernels.run(MatmulCall{arena.place(w), arena.place(bias), arena.place(x), n_tokens, out});
+      return out;
+    });
+  }
+}
+
 constexpr TensorType kHalfFloats[] = {TensorType::kF16, TensorType::kBF16};
 constexpr int64_t kOddWidths[] = {1, 31, 33, 100, 257, 576};
 

@@ -37,7 +37,7 @@ class HostMemory final : public Memory {
     if (bytes >= kLargePage) {
       madvise(address, whole_pages(bytes), MADV_HUGEPAGE);
       // A child, such as a log's guard, has no use for it. If it had it, each page that is written
-      // to would be copied first, and all processors told of it: 0.14 ms a token of SmolLM2.
+      // to would be copied first, and all processors interrupted.
       madvise(address, whole_pages(bytes), MADV_DONTFORK);
     }
     return address;

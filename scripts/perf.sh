@@ -4,8 +4,8 @@
 # Builds REV (HEAD, if none is named) and the working tree in folders of their own, measures their
 # benchmarks in pairs (bench/gate.py), holds both to the goldens (bench/accuracy.py), and says what
 # changed. Exit code: 0; 1 for a confirmed SLOW or a model that is refused; 2 if something could not
-# be built or run, or, with all results, seems slower and ROUNDS are too few to confirm it, or a
-# benchmark of REV is gone. Results, with report.html: build/perf/.
+# be built or run, or, with all results, a benchmark seems slower but is not confirmed, has too
+# few pairs to tell, or is gone. Results, with report.html: build/perf/.
 #
 #   ROUNDS=20   pairs of times of each benchmark
 #   FILTER=…    regular expression of the benchmarks (default: one or two of each kernel, logs, models)

@@ -66,9 +66,13 @@ std::string too_little_logged(const std::string& log, const std::vector<int32_t>
         output.checkpoint, whole, tokens.size());
   }
   const Output other = output_named(LogIndex(other_log), output.checkpoint, other_tokens.size());
+  bool is_there = false;
   for (size_t i = 0; i < std::min(tokens.size(), other_tokens.size()); ++i) {
-    if (tokens[i] != other_tokens[i] && output.tensors[i] != other.tensors[i]) return "";
+    if (tokens[i] == other_tokens[i] || other.tensors[i].empty()) continue;
+    if (output.tensors[i] != other.tensors[i]) return "";
+    is_there = true;
   }
+  if (!is_there) return fmt::format("logs no {} for another prompt", output.checkpoint);
   return fmt::format("logs the same {} for other tokens", output.checkpoint);
 }
 

@@ -155,6 +155,22 @@ void check_sums(const JsonNode& root, const TablePart& part) {
   }
 }
 
+// Where the first word of a command ends, whose words are quoted as shell_quoted() does it.
+size_t end_of_word(std::string_view command) {
+  enum class Quotes : uint8_t { kNone, kPlain, kEscaped } quotes = Quotes::kNone;
+  size_t end = 0;
+  for (; end < command.size() && (quotes != Quotes::kNone || command[end] != ' '); ++end) {
+    if (command[end] == '\\' && quotes != Quotes::kPlain) {
+      ++end;  // the next one stands for itself
+    } else if (command[end] == '\'' && quotes != Quotes::kNone) {
+      quotes = Quotes::kNone;
+    } else if (command[end] == '\'') {
+      quotes = end > 0 && command[end - 1] == '$' ? Quotes::kEscaped : Quotes::kPlain;
+    }
+  }
+  return std::min(end, command.size());
+}
+
 // The engines that a run was asked for, as flags are typed: "assay conform NAME... [--command LINE]
 // [FLAGS]".
 std::set<std::string> engines_of_run(const JsonNode& node) {
@@ -165,10 +181,7 @@ std::set<std::string> engines_of_run(const JsonNode& node) {
   std::set<std::string> engines;
   std::string_view rest = std::string_view(command).substr(kStart.size());
   while (!rest.empty() && !rest.starts_with("--")) {
-    size_t end = 0;
-    for (bool quoted = false; end < rest.size() && (quoted || rest[end] != ' '); ++end) {
-      if (rest[end] == '\'') quoted = !quoted;
-    }
+    const size_t end = end_of_word(rest);
     engines.emplace(rest.substr(0, end));
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
@@ -182,15 +195,18 @@ void check_engines_of_runs(const JsonNode& root, const TablePart& part) {
   std::set<std::string> asked;
   for (const JsonNode& run : root.at("runs").items())
     asked.merge(engines_of_run(run.at("command")));
+  std::set<std::string> missing = asked;
   for (const TablePart::Column& column : part.columns) {
-    if (asked.erase(shell_quoted(column.engine.name)) > 0) continue;
+    const std::string name = shell_quoted(column.engine.name);
+    missing.erase(name);
+    if (asked.contains(name)) continue;
     root.at("engines").fail(fmt::format("has '{}', which no run of it was asked for",
                                         printable(column.engine.name, 60)),
                             kTableHint);
   }
-  if (asked.empty()) return;
+  if (missing.empty()) return;
   root.at("engines").fail(
-      fmt::format("lacks {}, which its runs were asked for", printable(*asked.begin(), 60)),
+      fmt::format("lacks {}, which its runs were asked for", printable(*missing.begin(), 60)),
       kTableHint);
 }
 

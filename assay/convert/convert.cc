@@ -194,6 +194,10 @@ class LogBuilder {
       reader_->read(name, reinterpret_cast<char*>(record.values.data() + done),
                     static_cast<size_t>(part) * sizeof(float));
     }
+    if (!has_shape_of_values(record)) {
+      fail(fmt::format("'{}': a record's shape is neither that of its {} values nor of all {}",
+                       printable(name, 80), count, record.n));
+    }
     append_record_line(text_, record);
     if (std::ssize(text_) >= kPiece) flush();
   }

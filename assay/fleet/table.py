@@ -46,7 +46,7 @@ class Results:
                         row = json.loads(line)
                         if row.pop("stated", None) == self.stated_of(row):
                             rows[row["ref"], row["got"]] = row
-            except (OSError, ValueError, KeyError, TypeError) as error:
+            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 raise Problem(f"{path}: {one_line(error)}; remove it, and its pairs are judged again") from None
         return rows
 

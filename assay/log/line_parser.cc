@@ -63,7 +63,7 @@ void check_sizes(bool skim, Record& record) {
   const bool given = record.n >= 0;
   if (!given) record.n = count;
   const auto logged = static_cast<int64_t>(record.values.size());
-  if (!skim && record.n > count && count != logged) {
+  if (!skim && !has_shape_of_values(record)) {
     throw LineProblem{
         fmt::format(
             "'n' is {}, but the shape [{}] has {}, which is not how many 'values' there are",

@@ -87,6 +87,13 @@ struct Record {
   bool has_all_values() const { return static_cast<int64_t>(values.size()) == n; }
 };
 
+// Whether the shape is that of the whole tensor or of the values, if there are any.
+inline bool has_shape_of_values(const Record& record) {
+  const int64_t count = element_count(record.shape);
+  return record.values.empty() || record.n <= count ||
+         count == static_cast<int64_t>(record.values.size());
+}
+
 // The optional first line of a log: a description of the run.
 struct LogHeader {
   struct Model {

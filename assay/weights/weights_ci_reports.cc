@@ -43,8 +43,7 @@ std::vector<Case> cases_of(const WeightsComparison& comparison) {
                      fmt::format("is {}, the reference's {}", stated(key.got), stated(key.ref))});
   }
   if (!comparison.part.empty()) {
-    cases.push_back(
-        {"file", printable(comparison.got_path, 200), "incomplete", printable(comparison.part)});
+    cases.push_back({"file", "all parts of the model", "incomplete", comparison.part});
   }
   return cases;
 }

@@ -27,6 +27,8 @@ struct NumbersTimesCodes {
   }
 };
 
+inline constexpr NumbersTimesCodes kNumbersTimesCodes;
+
 // The 16 values of a part are the factor times number * code, read from a table, less the minimum.
 // That product is exact, as scale * code is, so one fused operation gives the bits that rounding
 // after each step gives. All that precedes it is work of the integer units and of loads. Aligned,
@@ -52,9 +54,8 @@ class alignas(64) FourBitScales {
 
   template <int64_t kPart>
   ASSAY_ALWAYS_INLINE FourBitCodes codes() const {
-    static constexpr NumbersTimesCodes kTable;
     constexpr int64_t kPlace = kPart < 4 ? kPart : kPart + 4;
-    const F32x16 numbers = load(kTable.values[numbers_[kPlace]]);
+    const F32x16 numbers = load(kNumbersTimesCodes.values[numbers_[kPlace]]);
     return FourBitCodes::difference(numbers, splat(factor_), splat(minima_[kPart]));
   }
 

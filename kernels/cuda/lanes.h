@@ -132,9 +132,8 @@ constexpr int kSumRun = 512;  // elements
 
 // Adds up term(i), a double, over the elements i in [0, n), n > 0, by `add`, in all threads of a
 // block of kMaxGroups groups. Runs of 512 are summed in 16 lanes, all in double: the order of
-// kernels/cpu/norms.h. The block must meet at a barrier before it calls it again for the same
-// `term`, whose runs are in shared memory.
-
+// kernels/cpu/norms.h. Calls with the same type of `term` share the runs in shared memory: a
+// barrier must stand between them.
 template <class Term, class Add = Plus>
 __device__ double sum_in_block(int64_t n, const Term& term, const Add& add = {}) {
   ASSAY_SHARED(double, runs, kMaxGroups);

@@ -60,8 +60,8 @@ class StoredRows {
   Row of_factor_;
 };
 
-// Threads have a word of codes each, and some of them a scale and a shift: those of the tiles
-// 2 * blockIdx.y and the one behind it, which are rows first_row + 32 times so many on.
+// Packs tiles 2 * blockIdx.y and 2 * blockIdx.y + 1 of those from row first_row on. Each thread has
+// a word of codes, and some a scale and a shift.
 template <int kTypes>
 ASSAY_KERNEL(kPackThreads, 1, pack_kernel, ASSAY_CONSTANT(Rows) rows, int64_t first_row,
              Global<uint4> words, Global<float> floats) {
@@ -176,7 +176,7 @@ constexpr Scaling scaling_of(TensorType type) {
   }
 }
 
-// Of which the packed ones stay in half of the second-level cache.
+// As many rows as half of the second-level cache holds once they are packed.
 int64_t rows_at_once(const Device& device, const WeightMatrix& w) {
   constexpr int64_t kRows = kPackedTiles * kTile;
   const auto bytes = packed_words(kRows, w.columns) * static_cast<int64_t>(sizeof(uint4));
@@ -209,7 +209,8 @@ void launch(Device& device, const Product& product) {
                product.x, product.out);
 }
 
-// By blocks of so many tiles if they keep all multiprocessors busy, else by such of one.
+// By blocks of kRowTiles x kTokenTiles tiles if there are enough of them for all multiprocessors,
+// else by blocks of one tile.
 template <class Form, int kRowTiles, int kTokenTiles>
 void multiply_in_form(Device& device, const Product& product) {
   const unsigned blocks = product.row_blocks<kRowTiles>() * product.token_blocks<kTokenTiles>();

@@ -153,6 +153,10 @@ TEST_F(InvarianceCommand, TooLittleEvidenceIsNoPass) {
                     "logs all logits of 0 of 48 positions");
   expect_too_little(edited("s/\"values\":.*/\"values\":[5,7]}/"),
                     "logs the same logits for other tokens");
+  expect_too_little(edited("s/\"values\":.*/\"values\":[5,7]}/") +
+                        "; [ $(echo $ASSAY_TOKENS | tr , '\\n' | wc -l) = 48 ] || "
+                        "sed -i '/logits/d; /layer_1/d' $ASSAY_LOG_FILE",
+                    "logs no logits for another prompt");
   expect_too_little("[ $(echo $ASSAY_TOKENS | tr , '\\n' | wc -l) = 48 ] || exit 3; " + whole,
                     "evaluates no other prompt");
 }

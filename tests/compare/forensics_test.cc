@@ -201,7 +201,7 @@ TEST_F(ForensicsTest, FindsRecordsThatContradictThemselves) {
   EXPECT_THAT(kinds(R"("values":[1,2,3,"NaN"])" + summary), IsEmpty());
 }
 
-// Breaks if a log were called in order of which nobody knows which of two values is meant.
+// Breaks if a log that has two values for one record were called in order.
 TEST_F(ForensicsTest, FindsRecordsThatAreThereTwiceWithOtherValues) {
   const std::string first = line("layer_0_q", 0, {1, 2, 3});
   const std::string other = line("layer_0_q", 0, {1, 2, 4});

@@ -109,6 +109,20 @@ TEST_F(ConvertTest, ArraysGiveTheLogBack) {
   }
 }
 
+// Breaks if a record whose shape is that of what is logged of it were read before its values.
+TEST_F(ConvertTest, TheShapeOfALoggedHeadComesBack) {
+  Record record;
+  record.checkpoint = "logits";
+  record.dtype = "f32";
+  record.shape = {1, 2};
+  record.n = 9;
+  record.values = {1, 2};
+  std::string text;
+  append_record_line(text, record);
+  log_to_arrays(put("head.jsonl", text), path("a.npz"));
+  EXPECT_EQ(log_of(path("a.npz")), text);
+}
+
 // Breaks if the line of a record were written otherwise than LogWriter does.
 TEST_F(ConvertTest, ALogOfOursComesBackByteForByte) {
   const std::string log = path("ours.jsonl");

@@ -180,8 +180,8 @@ const Case kCases[] = {
      {"compare", kLog, kOtherLog, "--format", "csv", "--model", "FILE"},
      kModel,
      kOtherModel},
-    {"verify_log", {"golden", "verify", "--folder", "FOLDER"}, kLog, kOtherLog},
-    {"verify_model", {"golden", "verify", "--folder", "FOLDER"}, kModel, kOtherModel},
+    {"verify_log", {"golden", "verify", "tinyllama", "--folder", "FOLDER"}, kLog, kOtherLog},
+    {"verify_model", {"golden", "verify", "tinyllama", "--folder", "FOLDER"}, kModel, kOtherModel},
     {"convert", {"convert", "FILE", "OUT"}, kLog, kOtherLog},
 };
 

@@ -117,7 +117,7 @@ __device__ double sum_of_lane(int i, int end, const Term& term, const Add& add) 
     add_up(odd);
   }
   if (i >= end) return lane;
-  // 0 where there is none, which changes no bit of a sum that began at +0.
+  // Missing terms are 0, which changes no bit of a sum that began at +0.
   double rest[kAhead] = {};
   ASSAY_UNROLL
   for (int k = 0; k < kAhead; ++k) {

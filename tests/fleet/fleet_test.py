@@ -390,9 +390,10 @@ class Fleet(FleetCase):
     def test_bad_results_are_told(self):
         table, _ = self.judged()
         part = next(table.parent.glob("judge=*/*.jsonl"))
-        part.write_text(part.read_text()[:-20])
-        answer = self.fleet("compare", self.dataset, "--results", table.parent)
-        self.expect_error(answer, "remove it, and its pairs are judged again")
+        for damaged in (part.read_text()[:-20], "5\n"):
+            part.write_text(damaged)
+            answer = self.fleet("compare", self.dataset, "--results", table.parent)
+            self.expect_error(answer, "remove it, and its pairs are judged again")
 
     def test_logs_are_added_once_and_bad_ones_told(self):
         log = next(self.logs.glob("*/0-a.jsonl"))

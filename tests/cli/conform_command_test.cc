@@ -260,7 +260,8 @@ TEST_F(CombinedRuns, AreJudgedByTheirFigures) {
   expect_usage(from(with(whole, "name", "\"command\"")), "'engines' has 'command', which no run");
   expect_usage(from(replaced(whole, "assay conform assay ", "assay conform assay llama.cpp ")),
                "'engines' lacks llama.cpp, which its runs were asked for");
-  const std::string quoted = replaced(whole, "assay conform assay ", R"(assay conform 'it'\\''s' )");
+  const std::string quoted =
+      replaced(whole, "assay conform assay ", R"(assay conform 'it'\\''s' )");
   EXPECT_THAT(asked(from(with(quoted, "name", "\"it's\""))).err, Not(HasSubstr("no run of it")));
   expect_usage(from(replaced(whole, "assay conform assay ", "assay perf assay ")),
                "'runs[0].command' is no command of assay conform");

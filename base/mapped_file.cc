@@ -37,6 +37,13 @@ size_t available_memory() {
   return 0;
 }
 
+bool has_room_for(size_t bytes) {
+  return bytes <= available_memory() / 2;
+}
+
+// What one thread reads or maps at a time.
+constexpr int64_t kPiece = int64_t{2} << 20U;
+
 size_t page_start(size_t byte) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   return byte / page * page;
@@ -62,7 +69,7 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
 void MappedFile::read_into_memory(size_t first, ThreadPool& pool) {
   first = page_start(first);
   const size_t count = size_ - first;
-  if (count > available_memory() / 2) return;
+  if (!has_room_for(count)) return;
   void* const memory = mmap(const_cast<std::byte*>(data_) + first, count, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   if (memory == MAP_FAILED) {
@@ -70,7 +77,6 @@ void MappedFile::read_into_memory(size_t first, ThreadPool& pool) {
          "use a smaller file or a machine with more memory");
   }
   madvise(memory, count, MADV_HUGEPAGE);  // without them, small pages do
-  constexpr int64_t kPiece = int64_t{2} << 20U;
   pool.parallel_for(static_cast<int64_t>(count), kPiece, [&](int64_t begin, int64_t end) {
     while (begin < end) {
       const auto wanted = static_cast<size_t>(std::min(kPiece, end - begin));
@@ -83,6 +89,18 @@ void MappedFile::read_into_memory(size_t first, ThreadPool& pool) {
     }
   });
   mprotect(memory, count, PROT_READ);
+}
+
+void MappedFile::map_pages(size_t first, ThreadPool& pool) const {
+  first = page_start(first);
+  const size_t count = size_ - first;
+  if (!has_room_for(count)) return;
+#if defined(MADV_POPULATE_READ)
+  pool.parallel_for(static_cast<int64_t>(count), kPiece, [&](int64_t begin, int64_t end) {
+    madvise(const_cast<std::byte*>(data_) + first + begin, static_cast<size_t>(end - begin),
+            MADV_POPULATE_READ);  // where it fails, pages are mapped when they are read
+  });
+#endif
 }
 
 void MappedFile::release_pages(size_t end) {

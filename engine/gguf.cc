@@ -426,6 +426,12 @@ void Gguf::read_tensors(ThreadPool& pool) {
   if (version_ > 0) content_.files.front().read_into_memory(data_begin_, pool);
 }
 
+void Gguf::map_tensors(ThreadPool& pool) const {
+  for (const MappedFile& file : content_.files) {
+    file.map_pages(&file == &content_.files.front() ? data_begin_ : 0, pool);
+  }
+}
+
 void Gguf::release_arrays() {
   std::erase_if(content_.metadata,
                 [](const auto& entry) { return std::holds_alternative<GgufArray>(entry.second); });

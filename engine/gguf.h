@@ -87,6 +87,9 @@ class Gguf {
   // of the file) where the weights will be read many times.
   void read_tensors(ThreadPool& pool);
 
+  // Maps the pages of the tensors' data at once, for a use that reads all of it.
+  void map_tensors(ThreadPool& pool) const;
+
   // Gives back the memory of the metadata's arrays, which are a vocabulary and may be 2 % of a
   // small model; find() knows them no longer.
   void release_arrays();

@@ -93,7 +93,7 @@ class Runner {
     kernels_ = make_kernels(result_.backend, math_of(options_.math), *pool_);
     gguf_ = std::make_shared<Gguf>(options_.model_path);
     model_ = std::make_unique<Model>(gguf_);
-    if (result_.backend == "cpu" && is_worth_reading()) gguf_->read_tensors(*pool_);
+    if (result_.backend == "cpu") prepare_weights();
     std::string unknown;
     tokenizer_ = Tokenizer::from_gguf(*gguf_, options_.prompt ? nullptr : &unknown);
     result_.load_ms = seconds_since(start) * 1e3;
@@ -106,6 +106,14 @@ class Runner {
     replayed_.emplace(options_.replay_path, model_->config());
     replayed_->check_tokens(result_.tokens);
     replayed_->check_positions(0, std::ssize(result_.tokens) + std::ssize(followed_));
+  }
+
+  void prepare_weights() {
+    if (is_worth_reading()) {
+      gguf_->read_tensors(*pool_);
+    } else if (model_->config().routing.n_experts == 0) {
+      gguf_->map_tensors(*pool_);
+    }
   }
 
   void read_tokens() {

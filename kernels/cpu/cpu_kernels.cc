@@ -2,7 +2,6 @@
 #include <cstring>
 #include <functional>
 #include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "base/thread_pool.h"
@@ -10,6 +9,7 @@
 #include "kernels/cpu/integers/functions.h"
 #include "kernels/cpu/processor.h"
 #include "kernels/kernels.h"
+#include "kernels/memory.h"
 
 namespace assay {
 namespace {
@@ -126,11 +126,7 @@ class CpuKernels final : public Kernels {
   void on_each_thread(int64_t bytes, const Body& body) {
     const int64_t n_threads = pool_.n_threads();
     const int64_t apart = (bytes + kLineBytes - 1) / kLineBytes * kLineFloats;
-    if (scratch_.size() < static_cast<size_t>(apart * n_threads + kLineFloats)) {
-      scratch_.resize(static_cast<size_t>(apart * n_threads + kLineFloats));
-    }
-    const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(scratch_.data()) / 4);
-    float* scratch = scratch_.data() + (kLineFloats - address % kLineFloats) % kLineFloats;
+    float* const scratch = room(scratch_, apart * n_threads);
     const auto piece = [&](int64_t first, int64_t last) {
       for (int64_t thread = first; thread < last; ++thread) body(thread, scratch + thread * apart);
     };
@@ -149,14 +145,24 @@ class CpuKernels final : public Kernels {
   Rounding rounding(const WeightMatrix& w) const {
     return is_exact() ? Rounding::kNone : rounding_of(w.type);
   }
-  const uint8_t* round_activations(const MatmulCall& m, std::vector<uint8_t>& out);
+  const uint8_t* round_activations(const MatmulCall& m, Buffer<uint8_t>& out);
+
+  // At least `count` elements, with any content.
+  template <class T>
+  static T* room(Buffer<T>& buffer, int64_t count) {
+    if (buffer.size() < static_cast<size_t>(count)) {
+      buffer = {};
+      buffer = Buffer<T>(host_memory(), static_cast<size_t>(count));
+    }
+    return buffer.data();
+  }
 
   ThreadPool& pool_;
   std::string_view name_;
   const cpu::Functions& f_;
   const cpu::IntegerFunctions* integers_;
-  std::vector<uint8_t> activations_[kRoundings];  // of the products at hand, by Rounding
-  std::vector<float> scratch_;
+  Buffer<uint8_t> activations_[kRoundings];  // of the products at hand, by Rounding
+  Buffer<float> scratch_;
 };
 
 void CpuKernels::run(std::span<const MatmulCall> calls) {
@@ -189,11 +195,8 @@ void CpuKernels::run(std::span<const MatmulCall> calls) {
 }
 
 // m.x, rounded, in `out`.
-const uint8_t* CpuKernels::round_activations(const MatmulCall& m, std::vector<uint8_t>& out) {
-  const auto bytes = static_cast<size_t>(integers_->activation_bytes(m)) + kLineBytes;
-  if (out.size() < bytes) out.resize(bytes);
-  const auto address = reinterpret_cast<uintptr_t>(out.data());
-  uint8_t* const x = out.data() + (kLineBytes - address % kLineBytes) % kLineBytes;
+const uint8_t* CpuKernels::round_activations(const MatmulCall& m, Buffer<uint8_t>& out) {
+  uint8_t* const x = room(out, integers_->activation_bytes(m));
   const int64_t pieces = integers_->activation_pieces(m);
   share(pieces, m.n_tokens * m.w.columns / pieces,
         [&](int64_t first, int64_t last) { integers_->round_activations(m, first, last, x); });

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <cstring>
 #include <filesystem>
@@ -60,6 +62,34 @@ TEST(MappedFile, AFileThatWasCutIsNotRead) {
   ThreadPool pool(2);
   EXPECT_THAT([&] { file.read_into_memory(0, pool); },
               ThrowsMessage<Error>(HasSubstr("cut: the file became shorter while it was read")));
+}
+
+#if defined(MADV_POPULATE_READ)
+TEST(MappedFile, PagesMappedAtOnceAreReadWithoutFaults) {
+  const MappedFile file(write("at_once", std::string(8'000'000, 'a')));
+  ThreadPool pool(2);
+  file.map_pages(5000, pool);
+  const auto faults = [] {
+    rusage usage = {};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt;
+  };
+  const auto before = faults();
+  size_t found = 0;
+  for (const std::byte byte : file.bytes().subspan(5000)) found += byte == std::byte{'a'} ? 1 : 0;
+  EXPECT_LT(faults() - before, 8);  // 122 of sixteen pages each otherwise
+  EXPECT_EQ(found, 8'000'000 - 5000);
+}
+#endif
+
+// What is left of it can be read.
+TEST(MappedFile, AFileThatWasCutIsMappedAsFarAsItReaches) {
+  const std::string path = write("cut_at_once", std::string(3'000'000, 'a'));
+  const MappedFile file(path);
+  std::filesystem::resize_file(path, 4096);
+  ThreadPool pool(2);
+  file.map_pages(0, pool);
+  EXPECT_EQ(file.bytes()[4095], std::byte{'a'});
 }
 
 TEST(MappedFile, ReportsErrorAndPlace) {

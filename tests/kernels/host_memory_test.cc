@@ -1,14 +1,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "kernels/memory.h"
@@ -35,15 +39,77 @@ bool child_has(void* address) {
   return status == 0;
 }
 
-// What fills large pages begins at one, or the system could not use them.
-TEST(HostMemory, PiecesBeginAtMultiplesOf64AndLargeOnesAtALargePage) {
-  for (const size_t bytes : {size_t{1}, size_t{100}, kLargePage - 1, kLargePage, 3 * kLargePage}) {
+TEST(HostMemory, PiecesBeginAtMultiplesOf64) {
+  for (const size_t bytes :
+       {size_t{1}, size_t{100}, size_t{100'001}, kLargePage - 1, kLargePage, 99 * kLargePage}) {
     void* piece = host_memory().allocate(bytes);
-    const size_t alignment = bytes >= kLargePage ? kLargePage : 64;
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(piece) % alignment, 0) << bytes;
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(piece) % 64, 0) << bytes;
     std::memset(piece, 1, bytes);
     host_memory().release(piece);
   }
+}
+
+// Pieces of `bytes` each, with their number in every byte.
+std::vector<unsigned char*> numbered_pieces(int n, size_t bytes) {
+  std::vector<unsigned char*> pieces;
+  for (int i = 0; i < n; ++i) {
+    pieces.push_back(static_cast<unsigned char*>(host_memory().allocate(bytes)));
+    std::memset(pieces.back(), i, bytes);
+  }
+  return pieces;
+}
+
+TEST(HostMemory, PiecesKeepWhatIsInThemWhileOthersComeAndGo) {
+  constexpr size_t kBytes = 100'001;
+  std::vector<unsigned char*> pieces = numbered_pieces(8, kBytes);
+  for (const int released : {2, 3, 5}) host_memory().release(pieces[released]);
+  for (const size_t bytes : {2 * kBytes, kBytes, 100 * kBytes}) {
+    auto* const other = static_cast<unsigned char*>(host_memory().allocate(bytes));
+    std::memset(other, 99, bytes);
+    pieces.push_back(other);
+  }
+  for (const int i : {0, 1, 4, 6, 7}) {
+    EXPECT_TRUE(std::all_of(pieces[i], pieces[i] + kBytes, [&](int byte) { return byte == i; }));
+    host_memory().release(pieces[i]);
+  }
+  for (size_t i = 8; i < pieces.size(); ++i) host_memory().release(pieces[i]);
+}
+
+#if !defined(__SANITIZE_ADDRESS__)
+// A small page costs several times as much when it is first written to.
+TEST(HostMemory, PiecesShareLargePages) {
+  std::ifstream setting("/sys/kernel/mm/transparent_hugepage/enabled");
+  std::string modes;
+  std::getline(setting, modes);
+  if (modes.empty() || modes.find("[never]") != std::string::npos) {
+    GTEST_SKIP() << "this system has no large pages";
+  }
+  const auto faults = [] {
+    rusage usage = {};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt;
+  };
+  const auto before = faults();
+  for (unsigned char* piece : numbered_pieces(160, 100'000)) host_memory().release(piece);
+  EXPECT_LT(faults() - before, 3000);  // 3,906 pages of 4 KiB
+}
+#endif
+
+// The memory of a parent's pieces is not there in a child, whose own pieces must be elsewhere.
+TEST(HostMemory, AChildHasPiecesOfItsOwn) {
+  const std::vector<unsigned char*> pieces = numbered_pieces(2, 100'000);
+  host_memory().release(pieces[0]);
+  const pid_t child = fork();
+  if (child == 0) {
+    host_memory().release(pieces[1]);
+    numbered_pieces(3, 100'000);
+    _exit(0);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(pieces[1][99'999], 1);
+  host_memory().release(pieces[1]);
 }
 
 // Else each page that is written to while a log's guard runs would be copied first.

@@ -75,11 +75,15 @@ class CpuKernels final : public Kernels {
   }
 
   void run(const StoreKvCall& call) override {
-    if (call.type == KvType::kF32) {
-      std::memcpy(call.destination, call.x, static_cast<size_t>(call.count) * sizeof(float));
-    } else {
-      f_.store_f16(call.x, call.count, static_cast<uint16_t*>(call.destination));
-    }
+    share(call.count, 1, [&](int64_t first, int64_t last) {
+      if (call.type == KvType::kF32) {
+        auto* const out = static_cast<float*>(call.destination);
+        std::copy(call.x + first, call.x + last, out + first);
+      } else {
+        auto* const out = static_cast<uint16_t*>(call.destination);
+        f_.store_f16(call.x + first, last - first, out + first);
+      }
+    });
   }
 
   void run(const AttentionCall& call) override;

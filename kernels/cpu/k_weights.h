@@ -140,7 +140,7 @@ struct Q6_K {
   static ASSAY_ALWAYS_INLINE void unpack_codes(const uint8_t* block, uint8_t* codes) {
     const U8x32 low = load_bytes(block + kPart / 4 * 64 + kPart % 2 * 32);
     const U8x32 high = load_bytes(block + 128 + kPart / 4 * 32);
-    const U8x32 six = six_bit_codes<kPart / 2 % 2 * 4, kPart % 4 * 2>(low, high);
+    const U8x32 six = joined_codes<kPart / 2 % 2 * 4, kPart % 4 * 2, 2>(low, high);
     store_bytes(codes + 32 * kPart, sub(six, splat_byte(32)));
     if constexpr (kPart + 1 < kParts) unpack_codes<kPart + 1>(block, codes);
   }

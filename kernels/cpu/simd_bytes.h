@@ -40,9 +40,10 @@ ASSAY_ALWAYS_INLINE U8x32 bit_or(U8x32 a, U8x32 b) {
   return {_mm256_or_si256(a.v, b.v)};
 }
 
-// Of each byte, four bits of `low` from bit kLow on, below two of `high` from bit kHigh on.
-template <int kLow, int kHigh>
-ASSAY_ALWAYS_INLINE U8x32 six_bit_codes(U8x32 low, U8x32 high) {
+// Of each byte, four bits of `low` from bit kLow on, below kTopBits of `high` from bit kHigh on.
+template <int kLow, int kHigh, int kTopBits>
+ASSAY_ALWAYS_INLINE U8x32 joined_codes(U8x32 low, U8x32 high) {
+  constexpr int kAll = (1 << (4 + kTopBits)) - 1;
   const __m256i rest = _mm256_srli_epi16(low.v, kLow);
   const __m256i top = kHigh > 4 ? _mm256_srli_epi16(high.v, kHigh > 4 ? kHigh - 4 : 0)
                                 : _mm256_slli_epi16(high.v, kHigh > 4 ? 0 : 4 - kHigh);
@@ -50,10 +51,10 @@ ASSAY_ALWAYS_INLINE U8x32 six_bit_codes(U8x32 low, U8x32 high) {
 #if defined(__AVX512VL__)
   constexpr int kThirdChooses = 0xE4;  // the first operand where it has ones, else the second
   const __m256i both = _mm256_ternarylogic_epi32(rest, top, low_bits, kThirdChooses);
-  return {_mm256_and_si256(both, _mm256_set1_epi8(0x3F))};
+  return {_mm256_and_si256(both, _mm256_set1_epi8(kAll))};
 #else
   return {_mm256_or_si256(_mm256_and_si256(rest, low_bits),
-                          _mm256_and_si256(top, _mm256_set1_epi8(0x30)))};
+                          _mm256_and_si256(top, _mm256_set1_epi8(kAll - 0xF)))};
 #endif
 }
 
@@ -65,12 +66,15 @@ ASSAY_ALWAYS_INLINE U8x32 splat_byte(int8_t value) {
   return {_mm256_set1_epi8(value)};
 }
 
+ASSAY_ALWAYS_INLINE U8x32 sixteen_twice(const uint8_t* sixteen) {
+  return {_mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(sixteen)))};
+}
+
 // The low halves of 16 bytes, then their high halves.
 ASSAY_ALWAYS_INLINE U8x32 nibbles(const uint8_t* sixteen) {
-  const __m128i both = _mm_loadu_si128(reinterpret_cast<const __m128i*>(sixteen));
-  const __m256i wide =
-      _mm256_inserti128_si256(_mm256_castsi128_si256(both), _mm_srli_epi16(both, 4), 1);
-  return {_mm256_and_si256(wide, _mm256_set1_epi8(0xF))};
+  const __m256i shifted =
+      _mm256_srlv_epi64(sixteen_twice(sixteen).v, _mm256_setr_epi64x(0, 0, 4, 4));
+  return {_mm256_and_si256(shifted, _mm256_set1_epi8(0xF))};
 }
 
 // Each byte, which is below 16, to one of sixteen: those of `low`, then those of `high`.

@@ -242,10 +242,11 @@ ASSAY_ALWAYS_INLINE U8x32 sub(U8x32 a, U8x32 b) {
   return {{a.v[0] - b.v[0], a.v[1] - b.v[1]}};
 }
 
-template <int kLow, int kHigh>
-ASSAY_ALWAYS_INLINE U8x32 six_bit_codes(U8x32 low, U8x32 high) {
+template <int kLow, int kHigh, int kTopBits>
+ASSAY_ALWAYS_INLINE U8x32 joined_codes(U8x32 low, U8x32 high) {
+  constexpr uint8_t kTop = (1 << kTopBits) - 1;
   for (int i = 0; i < 2; ++i) {
-    low.v[i] = ((low.v[i] >> kLow) & 0xF) | (((high.v[i] >> kHigh) & 3) << 4);
+    low.v[i] = ((low.v[i] >> kLow) & 0xF) | (((high.v[i] >> kHigh) & kTop) << 4);
   }
   return low;
 }

@@ -28,7 +28,7 @@ template <class Type, int64_t kBlocks>
 ASSAY_ALWAYS_INLINE void add_chunk(const uint8_t* data, int64_t j, const QuantizedRow& x,
                                    F32x8 (&lanes)[2]) {
   Chunk chunk;
-  read_chunk<Type, kBlocks>(data, kBlocks, chunk);
+  read_chunk<Type, kBlocks, true>(data, kBlocks, chunk);
   I32x8 dots[8] = {};
 #pragma GCC unroll 8
   for (int64_t p = 0; p < kBlocks; ++p) {
@@ -56,7 +56,8 @@ ASSAY_ALWAYS_INLINE void add_chunk(const uint8_t* data, int64_t j, const Quantiz
       }
     }
   } else {
-    const I32x8 sums = less_offset(all_sums(dots), x.total + j);
+    const I32x8 all = Nibbles<Type> ? all_sums_of_nibbles(dots) : all_sums(dots);
+    const I32x8 sums = less_offset(all, x.total + j);
     lanes[0] = fma(to_float(sums), mul(chunk.scale[0], x_scale), lanes[0]);
     if constexpr (Type::kShifted) lanes[0] = fma(chunk.shift[0], load8(x.sum + j), lanes[0]);
   }

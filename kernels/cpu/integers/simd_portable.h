@@ -116,10 +116,14 @@ ASSAY_ALWAYS_INLINE U8x32 bit_xor(U8x32 a, U8x32 b) {
   return {{a.v[0] ^ b.v[0], a.v[1] ^ b.v[1]}};
 }
 
-ASSAY_ALWAYS_INLINE U8x32 sixteen_where(uint32_t bits) {
+ASSAY_ALWAYS_INLINE U8x32 add_sixteen_where(uint32_t bits, U8x32 codes) {
   uint8_t bytes[32];
   for (int i = 0; i < 32; ++i) bytes[i] = static_cast<uint8_t>((bits >> i & 1U) << 4U);
-  return load_bytes(bytes);
+  return bit_or(codes, load_bytes(bytes));
+}
+
+ASSAY_ALWAYS_INLINE U8x32 product_nibbles(const uint8_t* sixteen) {
+  return nibbles(sixteen);
 }
 
 ASSAY_ALWAYS_INLINE float f16_at(const uint8_t* half) {
@@ -270,6 +274,10 @@ ASSAY_ALWAYS_INLINE I32x8 all_sums(const I32x8 (&all)[8]) {
     for (const int32_t lane : all[i].v) total = wrapping_sum(total, lane);
     return total;
   });
+}
+
+ASSAY_ALWAYS_INLINE I32x8 all_sums_of_nibbles(const I32x8 (&all)[8]) {
+  return all_sums(all);
 }
 
 template <class Convert>

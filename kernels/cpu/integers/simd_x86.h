@@ -43,7 +43,10 @@ ASSAY_ALWAYS_INLINE I32x8 dot32(U8x32 codes, const int8_t* x) {
 
 // The sums over the first four lanes of a, b, c and d, then those over their last four.
 ASSAY_ALWAYS_INLINE I32x8 half_sums(I32x8 a, I32x8 b, I32x8 c, I32x8 d) {
-  return {_mm256_hadd_epi32(_mm256_hadd_epi32(a.v, b.v), _mm256_hadd_epi32(c.v, d.v))};
+  const auto added = [](__m256i even, __m256i odd) {
+    return _mm256_add_epi32(_mm256_unpacklo_epi32(even, odd), _mm256_unpackhi_epi32(even, odd));
+  };
+  return {added(added(a.v, c.v), added(b.v, d.v))};
 }
 
 ASSAY_ALWAYS_INLINE I32x8 load_ints(const int32_t* ints) {
@@ -119,17 +122,28 @@ ASSAY_ALWAYS_INLINE U8x32 bit_xor(U8x32 a, U8x32 b) {
   return {_mm256_xor_si256(a.v, b.v)};
 }
 
-// `bits` as bytes of 0 or 16, bit i in byte i.
-ASSAY_ALWAYS_INLINE U8x32 sixteen_where(uint32_t bits) {
+// Codes below 16, and 16 more in each byte i whose bit i is set.
+ASSAY_ALWAYS_INLINE U8x32 add_sixteen_where(uint32_t bits, U8x32 codes) {
 #if defined(__AVX512BW__)
-  return {_mm256_maskz_mov_epi8(bits, _mm256_set1_epi8(16))};
+  return {_mm256_mask_add_epi8(codes.v, bits, codes.v, _mm256_set1_epi8(16))};
 #else
   const __m256i places = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2,
                                           2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
   const __m256i spread = _mm256_shuffle_epi8(_mm256_set1_epi32(static_cast<int32_t>(bits)), places);
   const __m256i each = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201ULL));
   const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(spread, each), each);
-  return {_mm256_and_si256(set, _mm256_set1_epi8(16))};
+  return {_mm256_or_si256(codes.v, _mm256_and_si256(set, _mm256_set1_epi8(16)))};
+#endif
+}
+
+// nibbles() as add_products() takes them fastest: where it takes all codes as wide ones, the last
+// sixteen are left in place, 16 times too large, and all_sums_of_nibbles() divides their products.
+ASSAY_ALWAYS_INLINE U8x32 product_nibbles(const uint8_t* sixteen) {
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
+  constexpr int64_t kLow = 0x0F0F0F0F0F0F0F0F;
+  return {_mm256_and_si256(sixteen_twice(sixteen).v, _mm256_setr_epi64x(kLow, kLow, ~kLow, ~kLow))};
+#else
+  return nibbles(sixteen);
 #endif
 }
 
@@ -237,6 +251,19 @@ ASSAY_ALWAYS_INLINE I32x8 all_sums(const I32x8 (&eight)[8]) {
   const __m256i last = half_sums(eight[4], eight[5], eight[6], eight[7]).v;
   return {_mm256_add_epi32(_mm256_permute2x128_si256(first, last, 0x20),
                            _mm256_permute2x128_si256(first, last, 0x31))};
+}
+
+// Likewise of products of product_nibbles().
+ASSAY_ALWAYS_INLINE I32x8 all_sums_of_nibbles(const I32x8 (&eight)[8]) {
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
+  const __m256i first = half_sums(eight[0], eight[1], eight[2], eight[3]).v;
+  const __m256i last = half_sums(eight[4], eight[5], eight[6], eight[7]).v;
+  const __m256i high = _mm256_permute2x128_si256(first, last, 0x31);
+  return {
+      _mm256_add_epi32(_mm256_permute2x128_si256(first, last, 0x20), _mm256_srai_epi32(high, 4))};
+#else
+  return all_sums(eight);
+#endif
 }
 
 ASSAY_ALWAYS_INLINE F32x8 load8_f16(const uint8_t* halves) {

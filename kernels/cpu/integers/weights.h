@@ -47,14 +47,25 @@ struct CodeTraits {
   }
 };
 
+// Types whose codes are halves of bytes.
+template <class Type>
+concept Nibbles = requires {
+  Type::kNibblesAt;
+};
+
 // Types of 32-element blocks: eight of them are a chunk, kBlocks of which are in the row.
-template <class Type, int64_t kBlocks>
+template <class Type, int64_t kBlocks, bool kForDot>
 ASSAY_ALWAYS_INLINE void read_small_blocks(const uint8_t* blocks, Chunk& chunk) {
   uint32_t pairs[8] = {};
 #pragma GCC unroll 8
   for (int64_t p = 0; p < kBlocks; ++p) {
-    std::memcpy(&pairs[p], blocks + p * Type::kBytes, sizeof(pairs[p]));
-    chunk.codes[p] = Type::codes(blocks + p * Type::kBytes);
+    const uint8_t* const block = blocks + p * Type::kBytes;
+    std::memcpy(&pairs[p], block, sizeof(pairs[p]));
+    if constexpr (kForDot && Nibbles<Type>) {
+      chunk.codes[p] = product_nibbles(block + Type::kNibblesAt);
+    } else {
+      chunk.codes[p] = Type::codes(block);
+    }
   }
   split_f16_pairs(pairs, chunk.scale[0], chunk.shift[0]);
 }
@@ -62,18 +73,24 @@ ASSAY_ALWAYS_INLINE void read_small_blocks(const uint8_t* blocks, Chunk& chunk) 
 // NOLINTBEGIN(readability-identifier-naming): the format's own names
 struct Int8Q4_0 : CodeTraits<false, 8> {
   static constexpr int64_t kBytes = 18;
-  static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) { return nibbles(block + 2); }
+  static constexpr int64_t kNibblesAt = 2;
+  static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) {
+    return nibbles(block + kNibblesAt);
+  }
 };
 
 struct Int8Q4_1 : CodeTraits<true, 0> {
   static constexpr int64_t kBytes = 20;
-  static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) { return nibbles(block + 4); }
+  static constexpr int64_t kNibblesAt = 4;
+  static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) {
+    return nibbles(block + kNibblesAt);
+  }
 };
 
 ASSAY_ALWAYS_INLINE U8x32 five_bit_codes(const uint8_t* fifth_bits, const uint8_t* low_bits) {
   uint32_t bits;
   std::memcpy(&bits, fifth_bits, sizeof(bits));
-  return bit_or(nibbles(low_bits), sixteen_where(bits));
+  return add_sixteen_where(bits, nibbles(low_bits));
 }
 
 struct Int8Q5_0 : CodeTraits<false, 16> {
@@ -155,8 +172,8 @@ struct Int8Q5_K : CodeTraits<true, 0> {
   static constexpr int64_t kBytes = 176;
   template <int64_t kPart>
   static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) {
-    const U8x32 low = bit_field<kPart % 2 * 4, 0xF>(load_bytes(block + 48 + kPart / 2 * 32));
-    return bit_or(low, shift_bytes_left<4>(bit_field<kPart, 1>(load_bytes(block + 16))));
+    return joined_codes<kPart % 2 * 4, kPart, 1>(load_bytes(block + 48 + kPart / 2 * 32),
+                                                 load_bytes(block + 16));
   }
   static ASSAY_ALWAYS_INLINE void scales(const uint8_t* block, Chunk& chunk) {
     six_bit_scales(block, chunk);
@@ -168,9 +185,8 @@ struct Int8Q6_K : CodeTraits<false, 32, true> {
   template <int64_t kPart>
   static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) {
     const uint8_t* low_bits = block + kPart / 4 * 64 + kPart % 2 * 32;
-    const U8x32 low = bit_field<kPart / 2 % 2 * 4, 0xF>(load_bytes(low_bits));
-    const U8x32 high = bit_field<kPart % 4 * 2, 3>(load_bytes(block + 128 + kPart / 4 * 32));
-    return bit_or(low, shift_bytes_left<4>(high));
+    return joined_codes<kPart / 2 % 2 * 4, kPart % 4 * 2, 2>(
+        load_bytes(low_bits), load_bytes(block + 128 + kPart / 4 * 32));
   }
   static ASSAY_ALWAYS_INLINE void scales(const uint8_t* block, Chunk& chunk) {
     int8_t scale[16];
@@ -222,10 +238,11 @@ ASSAY_ALWAYS_INLINE void read_large_codes(const uint8_t* block, Chunk& chunk) {
 
 // kBlocks: blocks of 32 that are read, up to 8; codes beyond them are left as they are. n_blocks:
 // how many of these are in the row; a type whose blocks take long to read leaves out the others.
-template <class Type, int64_t kBlocks>
+// kForDot: codes are product_nibbles() where the type has those.
+template <class Type, int64_t kBlocks, bool kForDot = false>
 ASSAY_ALWAYS_INLINE void read_chunk(const uint8_t* data, int64_t n_blocks, Chunk& chunk) {
   if constexpr (SmallBlocks<Type>) {
-    read_small_blocks<Type, kBlocks>(data, chunk);
+    read_small_blocks<Type, kBlocks, kForDot>(data, chunk);
   } else if constexpr (CodedBlocks<Type>) {
     Type::read(data, n_blocks, chunk);
   } else {

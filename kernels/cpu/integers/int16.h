@@ -220,6 +220,7 @@ struct PairTraits {
   static constexpr int32_t kOffset = 0;
   static constexpr bool kTwoScales = false;
   static constexpr int64_t kWords = kPairs;
+  static constexpr int64_t kLanesTogether = 1;
   static ASSAY_ALWAYS_INLINE I32x16 add_products(I32x16 sums, const uint8_t* rows,
                                                  const uint8_t* x) {
     return add_pair_products(sums, rows, x);

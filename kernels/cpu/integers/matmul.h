@@ -90,6 +90,7 @@ ASSAY_ALWAYS_INLINE float dot_row(const uint8_t* row, int64_t columns, const Qua
 
 // Activations in 8 bits, and room for the rows that they are multiplied with.
 struct Int8Activations {
+  static constexpr int64_t kTileTokens = kInt8Tokens;
   static int64_t token_bytes(int64_t columns) { return quantized_row_bytes(columns); }
   static int64_t panel_floats(int64_t columns) { return ASSAY_ISA::panel_floats(columns); }
   static void round_token(const float* x, int64_t columns, uint8_t* out) {
@@ -101,6 +102,7 @@ struct Int8Activations {
 };
 
 struct Int16Activations {
+  static constexpr int64_t kTileTokens = kInt16Tokens;
   static int64_t token_bytes(int64_t columns) { return pair_row_bytes(columns); }
   static int64_t panel_floats(int64_t columns) { return pair_panel_floats(columns); }
   static void round_token(const float* x, int64_t columns, uint8_t* out) {
@@ -126,7 +128,7 @@ struct Int8Products : Int8Activations {
   }
   static void multiply(float* panel, int64_t columns, const uint8_t* x, int64_t n_tokens,
                        float* partial, const ProductOut& out) {
-    multiply_tokens<typename Type::Traits, kIntegerTokens>(
+    multiply_tokens<typename Type::Traits, kInt8Tokens>(
         row_panel(panel, columns), columns / 32,
         [&](int64_t n) { return token_tile(x, n, columns); }, n_tokens, partial, out);
   }
@@ -149,7 +151,7 @@ struct Int16Products : Int16Activations {
   }
   static void multiply(float* panel, int64_t columns, const uint8_t* x, int64_t n_tokens,
                        float* partial, const ProductOut& out) {
-    multiply_tokens<PairTraits, kIntegerTokens>(
+    multiply_tokens<PairTraits, kInt16Tokens>(
         pair_panel(panel, columns), pair_blocks(columns),
         [&](int64_t n) { return pair_tile(x, n, columns); }, n_tokens, partial, out);
   }
@@ -194,6 +196,7 @@ template <class Products>
 void multiply_rows(const MatmulCall& m, const uint8_t* x, int64_t first, int64_t last,
                    float* scratch) {
   if (m.n_tokens < kTokensWorthPanel) return multiply_few<Products>(m, x, first, last);
+  constexpr int64_t kTile = Products::kTileTokens;
   const int64_t columns = m.w.columns;
   const int64_t x_bytes = Products::token_bytes(columns);
   const size_t row_stride = row_bytes(m.w.type, columns);
@@ -212,12 +215,12 @@ void multiply_rows(const MatmulCall& m, const uint8_t* x, int64_t first, int64_t
     // The rows of the next group are asked for while the tokens pass by, evenly.
     const int64_t next_rows = last - end < at_once * kPanelRows ? last - end : at_once * kPanelRows;
     const auto next_bytes = next_rows * static_cast<int64_t>(row_stride);
-    const int64_t n_products = (m.n_tokens + kIntegerTokens - 1) / kIntegerTokens *
-                               ((end - group + kPanelRows - 1) / kPanelRows);
+    const int64_t n_products =
+        (m.n_tokens + kTile - 1) / kTile * ((end - group + kPanelRows - 1) / kPanelRows);
     const int64_t each = (next_bytes / n_products + 63) / 64 * 64;
     int64_t asked = 0;
-    for (int64_t t = 0; t < m.n_tokens; t += kIntegerTokens) {
-      const int64_t n = m.n_tokens - t < kIntegerTokens ? m.n_tokens - t : kIntegerTokens;
+    for (int64_t t = 0; t < m.n_tokens; t += kTile) {
+      const int64_t n = m.n_tokens - t < kTile ? m.n_tokens - t : kTile;
       for (int64_t r = group; r < end; r += kPanelRows) {
         for (const int64_t until = asked + each; asked < until && asked < next_bytes; asked += 64) {
           __builtin_prefetch(row + asked, 0, 2);
@@ -233,7 +236,9 @@ void multiply_rows(const MatmulCall& m, const uint8_t* x, int64_t first, int64_t
 
 // A piece is a token, or a tile of them.
 inline int64_t piece_tokens(const MatmulCall& m) {
-  return m.n_tokens < kTokensWorthPanel ? 1 : kIntegerTokens;
+  if (m.n_tokens < kTokensWorthPanel) return 1;
+  return with_activations(m.w.type,
+                          []<class Activations>(Activations) { return Activations::kTileTokens; });
 }
 
 inline int64_t activation_pieces(const MatmulCall& m) {
@@ -268,7 +273,7 @@ inline int64_t matmul_scratch(const MatmulCall& m) {
   if (m.n_tokens < kTokensWorthPanel) return 0;
   return with_activations(m.w.type, [&]<class Activations>(Activations) {
     return panels_at_once<Activations>(m.w.columns) * Activations::panel_floats(m.w.columns) +
-           16 * kIntegerTokens * kPanelRows;
+           8 * Activations::kTileTokens * kPanelRows;
   });
 }
 

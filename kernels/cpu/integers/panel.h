@@ -171,7 +171,7 @@ inline void quantize_tile(const float* x, int64_t n, int64_t columns, uint8_t* o
   const int64_t all = padded * n;
   uint8_t* const floats = out + all * 32;
   uint8_t* const ints = floats + 4 * all * kWord;
-  EightBlocks tokens[kIntegerTokens] = {};
+  EightBlocks tokens[kInt8Tokens] = {};
   for (int64_t j = 0; j < blocks; j += 8) {
     for (int64_t t = 0; t < n; ++t) {
       // The rows are too far apart for the processor to see which values come next.
@@ -218,16 +218,21 @@ ASSAY_ALWAYS_INLINE I32x16 less_offset(const TokenTile& x, int64_t at) {
   }
 }
 
-// One lane of sixteen rows with kTokens tokens, of the blocks at places [place, end), or of half
-// `half` of these with kTwoScales: out[kTokens, 16].
+// The blocks of one lane: the places [first, end).
+struct LaneBlocks {
+  int64_t first;
+  int64_t end;
+};
+
+// One lane of sixteen rows with kTokens tokens; with kTwoScales that of half `half` of each block.
 template <class Traits, int64_t kTokens>
-void multiply_lane(const RowPanel& panel, const TokenTile& x, int64_t place, int64_t end,
-                   int64_t half, float* out) {
+ASSAY_ALWAYS_INLINE void multiply_lane(const RowPanel& panel, const TokenTile& x,
+                                       const LaneBlocks& blocks, int64_t half,
+                                       F32x16 (&lanes)[kTokens]) {
   constexpr int64_t kWords = Traits::kWords / kScales<Traits>;
-  F32x16 lanes[kTokens];
 #pragma GCC unroll 16
   for (int64_t t = 0; t < kTokens; ++t) lanes[t] = zero();
-  for (; place < end; ++place) {
+  for (int64_t place = blocks.first; place < blocks.end; ++place) {
     const int64_t own = place * kScales<Traits> + half;
     const uint8_t* codes = panel.codes + own * kWords * kRowWordBytes;
     const uint8_t* x_codes = x.codes + own * kWords * kWord * kTokens;
@@ -255,8 +260,21 @@ void multiply_lane(const RowPanel& panel, const TokenTile& x, int64_t place, int
       for (int64_t t = 0; t < kTokens; ++t) lanes[t] = fma(shift, splat(sum[t]), lanes[t]);
     }
   }
+}
+
+// A lane, or two whose sums are added first: out[kTokens, 16].
+template <class Traits, int64_t kTokens, int64_t kTogether>
+void multiply_lanes(const RowPanel& panel, const TokenTile& x, const LaneBlocks (&lanes)[kTogether],
+                    int64_t half, float* out) {
+  F32x16 sums[kTogether][kTokens];
+#pragma GCC unroll 2
+  for (int64_t i = 0; i < kTogether; ++i) {
+    multiply_lane<Traits, kTokens>(panel, x, lanes[i], half, sums[i]);
+  }
 #pragma GCC unroll 16
-  for (int64_t t = 0; t < kTokens; ++t) store(out + t * kPanelRows, lanes[t]);
+  for (int64_t t = 0; t < kTokens; ++t) {
+    store(out + t * kPanelRows, kTogether == 2 ? add(sums[0][t], sums[1][t]) : sums[0][t]);
+  }
 }
 
 // Where the products of a panel's rows go: `n_rows` of sixteen for each token, which are `stride`
@@ -268,19 +286,19 @@ struct ProductOut {
   const float* bias;  // [n_rows], or null
 };
 
-// The sums over the lanes of partial[kOfLanes, kTokens, 16].
-template <int64_t kTokens, int64_t kOfLanes>
+// The sums over all lanes of partial[kSums, kTokens, 16], which are those of one lane each, or of
+// two, as multiply_tokens() puts them.
+template <int64_t kTokens, int64_t kSums>
 void store_lane_sums(const float* partial, const ProductOut& out) {
   constexpr int64_t kLane = kTokens * kPanelRows;
   const auto store_each = [&](const auto& put) {
     for (int64_t t = 0; t < kTokens; ++t) {
       const float* at = partial + t * kPanelRows;
-      const auto eighth = [&](int64_t lane) {
+      const auto pair = [&](int64_t lane) {
         const F32x16 first = load(at + lane * kLane);
-        if constexpr (kOfLanes == 8) return first;
-        return add(first, load(at + (lane + 8) * kLane));
+        if constexpr (kSums == 4) return first;
+        return add(first, load(at + (lane + 4) * kLane));
       };
-      const auto pair = [&](int64_t lane) { return add(eighth(lane), eighth(lane + 4)); };
       put(out.at + t * out.stride, add(add(pair(0), pair(2)), add(pair(1), pair(3))));
     }
   };
@@ -300,7 +318,7 @@ void store_lane_sums(const float* partial, const ProductOut& out) {
 }
 
 // Sixteen rows of so many blocks with n_tokens <= kTokens of a tile. tile(n) is that of n tokens.
-// partial[16, kTokens, 16].
+// partial[8, kTokens, 16].
 template <class Traits, int64_t kTokens, class Tile>
 void multiply_tokens(const RowPanel& panel, int64_t blocks, const Tile& tile, int64_t n_tokens,
                      float* partial, const ProductOut& out) {
@@ -310,14 +328,24 @@ void multiply_tokens(const RowPanel& panel, int64_t blocks, const Tile& tile, in
     }
     const TokenTile x = tile(kTokens);
     const int64_t each = (blocks + 7) / 8;
-    for (int64_t p = 0; p < 8; ++p) {
-      for (int64_t half = 0; half < kScales<Traits>; ++half) {
-        const int64_t lane = Traits::kTwoScales ? half_place(p) + 4 * half : p;
-        multiply_lane<Traits, kTokens>(panel, x, p * each, p * each + (blocks - p + 7) / 8, half,
-                                       partial + lane * kTokens * kPanelRows);
+    const auto lane = [&](int64_t p) {
+      return LaneBlocks{p * each, p * each + (blocks - p + 7) / 8};
+    };
+    constexpr int64_t kSum = kTokens * kPanelRows;
+    if constexpr (Traits::kLanesTogether == 2) {
+      for (int64_t p = 0; p < 4; ++p) {
+        for (int64_t half = 0; half < kScales<Traits>; ++half) {
+          multiply_lanes<Traits, kTokens, 2>(panel, x, {lane(p), lane(p + 4)}, half,
+                                             partial + (p + 4 * half) * kSum);
+        }
+      }
+    } else {
+      static_assert(!Traits::kTwoScales);
+      for (int64_t p = 0; p < 8; ++p) {
+        multiply_lanes<Traits, kTokens, 1>(panel, x, {lane(p)}, 0, partial + p * kSum);
       }
     }
-    store_lane_sums<kTokens, kLanes<Traits>>(partial, out);
+    store_lane_sums<kTokens, kLanes<Traits> / Traits::kLanesTogether>(partial, out);
   }
 }
 

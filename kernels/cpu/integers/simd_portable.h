@@ -158,7 +158,8 @@ ASSAY_ALWAYS_INLINE void transpose4(const uint8_t* rows, size_t stride, size_t a
   }
 }
 
-constexpr int64_t kIntegerTokens = 2;
+constexpr int64_t kInt8Tokens = 2;
+constexpr int64_t kInt16Tokens = 2;
 constexpr bool kHasCodeForEachLength = false;
 
 template <bool kWide>

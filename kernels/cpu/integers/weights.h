@@ -41,6 +41,7 @@ struct CodeTraits {
   static constexpr bool kTwoScales = kHasTwoScales;  // a block
   static constexpr bool kWide = kHasWideCodes;
   static constexpr int64_t kWords = 8;  // of a block, each of four codes
+  static constexpr int64_t kLanesTogether = 2;
   static ASSAY_ALWAYS_INLINE I32x16 add_products(I32x16 sums, const uint8_t* rows,
                                                  const uint8_t* x) {
     return add_row_products<kWide>(sums, rows, x);

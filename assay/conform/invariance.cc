@@ -196,7 +196,7 @@ class InvarianceCheck {
         noise_.compared = repeat.compared;
         noise_.whole = repeat.whole;
       }
-      too_little_ = too_little();
+      shown_ = shown();
     } catch (const Error& error) {
       alone_ = {EngineAnswer::Outcome::kCrashed, error.what()};
     }
@@ -240,14 +240,35 @@ class InvarianceCheck {
   }
   EngineAnswer evaluate_other() { return evaluate(other_, kAlone, path("other")); }
 
-  // Why what is logged of the tokens alone says nothing of any surface; empty where it does.
-  std::string too_little() {
+  // What is logged of the tokens alone, and whether it says anything of a surface.
+  OutputShown shown() {
     const EngineAnswer answer = evaluate_other();
     if (answer.outcome != EngineAnswer::Outcome::kLogged) {
-      return "evaluates no other prompt: " + answer.message;
+      return {.too_little = "evaluates no other prompt: " + answer.message};
     }
-    return too_little_logged(reference(), subject_.tokens, path("other"), other_,
-                             last_layer_of(subject_.model));
+    return output_shown(reference(), subject_.tokens, path("other"), other_,
+                        last_layer_of(subject_.model));
+  }
+
+  // The largest distance that is within noise. Results that change from run to run by more than
+  // rounding can are no noise.
+  double within(const Distances& noise, const std::string& checkpoint) const {
+    double repeats = 0.0;
+    for (const auto& [key, one] : noise.of) {
+      if (key.second == checkpoint) repeats = one.rel_l2;
+    }
+    return std::min(kNoise * repeats, precision_.tolerance);
+  }
+
+  // Why nothing is shown where a surface is this near; empty where something is. If another prompt
+  // is as near, the noise hides whether the prompt was read.
+  std::string too_little(const Distances& noise) const {
+    if (!shown_.too_little.empty()) return shown_.too_little;
+    const double near = std::max(within(noise, shown_.checkpoint), precision_.clean);
+    if (shown_.of_others > near) return "";
+    return fmt::format(
+        "logs nearly the same {} for other tokens: {:.1e} off, and {:.1e} shows nothing",
+        shown_.checkpoint, shown_.of_others, near);
   }
 
   // Whether the surface evaluates the tokens at once, as the tokens alone are evaluated.
@@ -296,9 +317,7 @@ class InvarianceCheck {
     }
     cell.finding = differs ? Finding::kWithinNoise : Finding::kSameBits;
     for (const auto& [key, one] : found.of) {
-      // Results that change from run to run by more than rounding can are no noise.
-      const double most = std::min(kNoise * noise.of[key].rel_l2, precision_.tolerance);
-      if (one.rel_l2 <= most) continue;
+      if (one.rel_l2 <= within(noise, key.second)) continue;
       cell.finding = Finding::kDependent;
       cell.first_divergence = key.second;
       cell.text = text_of(one, found);
@@ -309,9 +328,10 @@ class InvarianceCheck {
       cell.text +=
           fmt::format("{}repeats are off by {:.1e}", cell.text.empty() ? "" : "; ", repeats);
     }
-    if (cell.finding != Finding::kDependent && !too_little_.empty()) {
+    const std::string lacks = too_little(noise);
+    if (cell.finding != Finding::kDependent && !lacks.empty()) {
       cell.finding = Finding::kUnsupported;
-      cell.text = too_little_;
+      cell.text = lacks;
     }
   }
 
@@ -336,7 +356,7 @@ class InvarianceCheck {
   std::string folder_;
   std::vector<int32_t> other_ = other_prompt(subject_.tokens);
   EngineAnswer alone_;
-  std::string too_little_;
+  OutputShown shown_;
   Distances noise_;  // of the tokens alone
 };
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <string_view>
 
 #include "assay/compare/log_index.h"
@@ -11,30 +13,40 @@
 namespace assay {
 namespace {
 
-// At each token the bytes that stand for a whole tensor: its values, or its sketch. Empty where the
-// log has neither.
+// At each token the numbers that stand for a whole tensor: its values, or its sketch. Empty where
+// the log has neither.
 struct Output {
   std::string checkpoint;  // empty where the log has none
-  std::vector<std::string> tensors;
+  std::vector<std::vector<double>> tensors;
 };
 
-template <typename Numbers>
-std::string bytes_of(const Numbers& numbers) {
-  const auto* first = reinterpret_cast<const char*>(numbers.data());
-  return {first, numbers.size() * sizeof(numbers[0])};
+// A relative L2, of sketches as of values: a sketch's numbers estimate both norms. Infinities that
+// both have, as padded logits do, are equal.
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
+  double difference = 0.0;
+  double norm = 0.0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == b[i] && std::isinf(a[i])) continue;
+    difference += (a[i] - b[i]) * (a[i] - b[i]);
+    norm += a[i] * a[i];
+  }
+  return difference == 0.0 ? 0.0 : std::sqrt(difference / norm);
 }
 
 Output output_named(const LogIndex& log, std::string_view checkpoint, size_t tokens) {
-  Output output{std::string(checkpoint), std::vector<std::string>(tokens)};
+  Output output{std::string(checkpoint), std::vector<std::vector<double>>(tokens)};
   IndexLoader loader = log.loader();
   const int32_t id = log.names().find(output.checkpoint);
   for (size_t token = 0; id >= 0 && token < tokens; ++token) {
     const int64_t place = log.find(id, static_cast<int64_t>(token));
     if (place < 0) continue;
     const Record& record = log.load(log.entry(place), loader);
-    output.tensors[token] = record.has_all_values() ? bytes_of(record.values)
-                            : record.sketch         ? bytes_of(*record.sketch)
-                                                    : "";
+    if (record.has_all_values()) {
+      output.tensors[token].assign(record.values.begin(), record.values.end());
+    } else if (record.sketch) {
+      output.tensors[token].assign(record.sketch->begin(), record.sketch->end());
+    }
   }
   return output;
 }
@@ -47,33 +59,46 @@ Output output_of(const LogIndex& log, const std::string& last_layer, size_t toke
   return {};
 }
 
-}  // namespace
-
-std::string too_little_logged(const std::string& log, const std::vector<int32_t>& tokens,
-                              const std::string& other_log,
-                              const std::vector<int32_t>& other_tokens,
-                              const std::string& last_layer) {
-  const Output output = output_of(LogIndex(log), last_layer, tokens.size());
+// Why the log shows too little, whatever other tokens give; empty where it does not.
+std::string too_little_of(const Output& output, const std::string& last_layer) {
   if (output.checkpoint.empty()) {
     return fmt::format("logs no output: give logits, logprobs{} of all positions",
                        last_layer.empty() ? "" : " or " + last_layer);
   }
   const auto whole =
-      std::ranges::count_if(output.tensors, [](const std::string& one) { return !one.empty(); });
-  if (whole < std::ssize(tokens)) {
-    return fmt::format(
-        "logs all {} of {} of {} positions: give all values of all positions, or their sketches",
-        output.checkpoint, whole, tokens.size());
-  }
+      std::ranges::count_if(output.tensors, [](const auto& one) { return !one.empty(); });
+  if (whole == std::ssize(output.tensors)) return "";
+  return fmt::format(
+      "logs all {} of {} of {} positions: give all values of all positions, or their sketches",
+      output.checkpoint, whole, output.tensors.size());
+}
+
+}  // namespace
+
+OutputShown output_shown(const std::string& log, const std::vector<int32_t>& tokens,
+                         const std::string& other_log, const std::vector<int32_t>& other_tokens,
+                         const std::string& last_layer) {
+  const Output output = output_of(LogIndex(log), last_layer, tokens.size());
+  OutputShown shown{.too_little = too_little_of(output, last_layer),
+                    .checkpoint = output.checkpoint};
+  if (!shown.too_little.empty()) return shown;
   const Output other = output_named(LogIndex(other_log), output.checkpoint, other_tokens.size());
-  bool is_there = false;
+  double sum = 0.0;
+  int64_t n = 0;
   for (size_t i = 0; i < std::min(tokens.size(), other_tokens.size()); ++i) {
     if (tokens[i] == other_tokens[i] || other.tensors[i].empty()) continue;
-    if (output.tensors[i] != other.tensors[i]) return "";
-    is_there = true;
+    const double of_others = distance(output.tensors[i], other.tensors[i]);
+    sum += of_others * of_others;
+    ++n;
   }
-  if (!is_there) return fmt::format("logs no {} for another prompt", output.checkpoint);
-  return fmt::format("logs the same {} for other tokens", output.checkpoint);
+  if (n == 0) {
+    shown.too_little = fmt::format("logs no {} for another prompt", output.checkpoint);
+  } else if (sum == 0.0) {
+    shown.too_little = fmt::format("logs the same {} for other tokens", output.checkpoint);
+  } else {
+    shown.of_others = std::sqrt(sum / static_cast<double>(n));
+  }
+  return shown;
 }
 
 }  // namespace assay

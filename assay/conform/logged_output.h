@@ -6,14 +6,22 @@
 
 namespace assay {
 
-// Why a log of `tokens` shows too little of what an engine computes to tell whether that depends on
-// anything; empty where it shows enough. It has to hold a whole output, all values or a sketch, at
-// each token: logits, logprobs, or the checkpoint `last_layer` (empty where that is not known). And
-// the output has to be another one in `other_log`, the log of `other_tokens`: a constant is
-// invariant whatever the engine does. Throws Error if a log cannot be read.
-std::string too_little_logged(const std::string& log, const std::vector<int32_t>& tokens,
-                              const std::string& other_log,
-                              const std::vector<int32_t>& other_tokens,
-                              const std::string& last_layer);
+// What a log of `tokens` shows of an engine, beside the log of other tokens.
+struct OutputShown {
+  // Why it is too little to tell whether what the engine computes depends on anything; empty where
+  // it is enough: a whole output, all values or a sketch, at each token, and another one for the
+  // other tokens. A constant is invariant whatever the engine does.
+  std::string too_little;
+  std::string checkpoint = {};  // the output: logits, logprobs, or the last layer's
+  // How far the other tokens' is from it: relative L2, root mean square over the positions of other
+  // tokens. So little is too little where repeats are as far from each other.
+  double of_others = 0.0;
+};
+
+// last_layer: the checkpoint that is the output where there are no logits; empty where that is not
+// known. Throws Error if a log cannot be read.
+OutputShown output_shown(const std::string& log, const std::vector<int32_t>& tokens,
+                         const std::string& other_log, const std::vector<int32_t>& other_tokens,
+                         const std::string& last_layer);
 
 }  // namespace assay

@@ -161,6 +161,26 @@ TEST_F(InvarianceCommand, TooLittleEvidenceIsNoPass) {
                     "evaluates no other prompt");
 }
 
+// What would break: an engine that never reads its prompt would be invariant, within its own noise.
+TEST_F(InvarianceCommand, ConstantsWithNoiseAreNoPass) {
+  const std::string count = folder_ + "/n";
+  const std::string constant =
+      std::string("Q=3 L=5; ") + kTiny + "; n=$(cat " + count +
+      " 2>/dev/null || echo 0); n=$((n+1)); echo $n > " + count +
+      "; sed -i \"s/\\\"values\\\":.*/\\\"values\\\":[5,7.00$((n * n % 7))]}/\" $ASSAY_LOG_FILE";
+  const Outcome noise = asked({"invariance", "--command", constant, "--features", "family_llama",
+                               "--surfaces", "again,after,steps"});
+  EXPECT_EQ(noise.exit_code, 2) << noise.out;
+  EXPECT_THAT(noise.err, HasSubstr("logs nearly the same logits for other tokens"));
+  // The same in each run, and further from itself by less than rounding.
+  const std::string hashed = std::string("Q=3 L=5; ") + kTiny +
+                             "; sed -i 's/,7[.]\\([0-9]*\\)]/,7.00000\\1]/' $ASSAY_LOG_FILE";
+  const Outcome same = asked({"invariance", "--command", hashed, "--features", "family_llama",
+                              "--surfaces", "again,after,steps"});
+  EXPECT_EQ(same.exit_code, 2) << same.out;
+  EXPECT_THAT(same.err, HasSubstr("and 1.0e-05 shows nothing"));
+}
+
 // What little is logged is enough to see that it depends.
 TEST_F(InvarianceCommand, LittleThatDependsIsDependent) {
   const std::string engine = std::string("Q=3 L=5; case $ASSAY_SURFACE in steps) L=9;; esac; ") +

@@ -95,6 +95,7 @@ class Verifier {
     for (const GoldenFile& file : manifest_.files) check_file(file);
     check_.allowed = allowed_errors(manifest_);
     check_.wide = wide_tolerances(manifest_);
+    for (const std::string& what : tolerances_beyond_float32(manifest_)) problem(path, what);
     check_orphans();
     check_inventory();
     check_measured();

@@ -45,22 +45,29 @@ TEST_F(GoldenCommand, VerifyPassesWhatIsAsStated) {
               HasSubstr(R"("allowed":[{"type":"F32","k":3,"floor":"f32_vs_f64","layers":3e-06,)"));
 }
 
-// Breaks if a golden whose floors let anything pass verifies like any other.
 TEST_F(GoldenCommand, VerifyWarnsOfWideTolerances) {
+  golden_->write("", "");
+  replace_in(path("manifest.json"), "\"k\": 3", "\"k\": 9");
+  const Outcome outcome = golden({"verify"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("tiny: k is 9, and 3 is usual"));
+  EXPECT_THAT(golden({"verify", "--json"}).out, Not(HasSubstr(R"("wide_tolerances":[])")));
+}
+
+// Breaks if a golden whose floors let anything pass is verified.
+TEST_F(GoldenCommand, VerifyRejectsTolerancesThatHoldNothing) {
   const std::pair<std::pair<const char*, const char*>, const char*> cases[] = {
-      {{"\"max\": 1e-06", "\"max\": 1e-02"},
-       "tiny: F32: 'output' may be 0.03 off (3 x 0.01), which is wider than the built-in tolerance "
-       "of 0.01; measure"},
-      {{"\"max\": 4e-06", "\"max\": 2e-04"},
-       "'logits' may be 0.0006 off (3 x 0.0002), and float32 does not cost more than 0.0001"},
-      {{"\"k\": 3", "\"k\": 9"}, "tiny: k is 9, and 3 is usual"}};
+      {{"\"max\": 1e-06", "\"max\": 3e-01"}, "F32: 'output' may be 0.9 off (3 x 0.3), and "},
+      {{"\"max\": 4e-06", "\"max\": 1.1e-04"},
+       "manifest.json: F32: 'logits' may be 0.00033 off (3 x 0.00011), and float32 does not cost "
+       "more than 3 x 0.0001; assay golden record tiny"}};
   for (const auto& [edit, message] : cases) {
     golden_->write("", "");
     replace_in(path("manifest.json"), edit.first, edit.second);
     const Outcome outcome = golden({"verify"});
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
+    EXPECT_THAT(outcome.out, HasSubstr("NOT VERIFIED  tiny, 1 problem"));
     EXPECT_THAT(outcome.err, HasSubstr(message));
-    EXPECT_THAT(golden({"verify", "--json"}).out, Not(HasSubstr(R"("wide_tolerances":[])")));
   }
 }
 

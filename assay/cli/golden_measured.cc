@@ -130,7 +130,7 @@ int verify_fast_floors_of(const MeasuredArguments& arguments, const GoldenManife
   const std::string folder = manifest.folder();
   const auto before = read_fast_floors(folder);
   if (!before && !needs_fast_floors(manifest)) {
-    print_text(manifest.model + ": fast rounds none of its types, no floors to check\n");
+    print_text(printable(manifest.model) + ": fast rounds none of its types, no floors to check\n");
     return kInParity;
   }
   if (!before) {

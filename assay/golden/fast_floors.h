@@ -91,7 +91,7 @@ bool needs_fast_floors(const GoldenManifest& manifest);
 
 // A line for each prompt of the manifest without floors, for each that it does not have, for each
 // of another model file, and for each with a floor over twice what the manifest says of llama.cpp,
-// which rounds as `fast` does.
+// which rounds as `fast` does, over 1e5 times the floor of float32, or of what has neither.
 std::vector<std::string> fast_floor_problems(const GoldenManifest& manifest,
                                              const FastFloors& floors);
 

@@ -142,6 +142,38 @@ TEST_F(GoldenMeasured, AFloorFarAboveLlamaCppsIsAProblem) {
                                      "off, and llama.cpp is 0.0"));
 }
 
+// What would break: a floor of a model of which llama.cpp's error is not known may be anything.
+TEST_F(GoldenMeasured, AFloorFarAboveFloat32sIsAProblem) {
+  fs::copy(source_path("golden/granite"), root() + "/granite");
+  const std::string floors = root() + "/granite/fast_floors.json";
+  const std::string good = contents(floors);
+  const auto verified = [&](const std::string& logits) {
+    std::string text = good;
+    const size_t at = text.find("\"logits\": [");
+    text.replace(at, text.find(']', at) - at, "\"logits\": [" + logits);
+    std::ofstream(floors, std::ios::binary) << text;
+    return run({"golden", "verify", "--folder", root(), "granite"});
+  };
+  EXPECT_EQ(verified("0.02, 0.01").exit_code, 0);
+  const Outcome outcome = verified("0.9, 0.01");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err,
+              HasSubstr("fast_floors.json: lets 'logits' of fast Q4_K_M haiku be 0.9 off, and "
+                        "float32 is "));
+  const Outcome unknown = verified("0.02, 0.01], \"layer_9_other\": [0.5, 0.5");
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("has a floor of 'layer_9_other'"));
+}
+
+// What would break: a model of F32 alone counts as checked, or as lacking its floors.
+TEST_F(GoldenMeasured, WhereFastRoundsNothingThereAreNoFloorsToCheck) {
+  fs::copy(source_path("golden/cohere2"), root() + "/cohere2");
+  const Outcome outcome = run({"golden", "verify", "--fast-floors", "--folder", root(), "cohere2"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "cohere2: fast rounds none of its types, no floors to check\n");
+  EXPECT_EQ(run({"golden", "verify", "--folder", root(), "cohere2"}).exit_code, 0);
+}
+
 // What would break: what the engine computed is not missed once its file is gone.
 TEST_F(GoldenMeasured, VerifyMissesWhatOtherGoldensHave) {
   fs::copy(source_path("golden/qwen3"), root() + "/qwen3");

@@ -21,6 +21,7 @@ def _matches(glob, checkpoint):
 class CheckpointSet:
     def __init__(self, text, where="checkpoints"):
         self.globs = []
+        self.text = text
         self.where = where
         self._typed = []  # items that are not set names
         for item in (part.strip() for part in text.split(",")):

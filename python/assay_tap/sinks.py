@@ -11,10 +11,12 @@ class LogSink:
     """Writes to a LogWriter; an empty log gets a header first, with the tokens of the first pass.
 
     A header names all sequences of a log or none: steps of training have new ones each, and so no tokens there.
+    checkpoints: which were asked for; None: nothing was said.
     """
 
-    def __init__(self, log):
+    def __init__(self, log, checkpoints=None):
         self._log = log
+        self._checkpoints = checkpoints
         self._header = None
         self._named = None  # the sequences of the header; None: it has no tokens
 
@@ -22,7 +24,7 @@ class LogSink:
         """A pass begins these sequences, whose tokens are `tokens`, a list each, or are not known: None."""
         if self._header is not None:
             return
-        self._header = about(model)
+        self._header = about(model) | dict(checkpoints=self._checkpoints)
         if not tokens or model.training or not self._log.is_empty():
             return
         self._named = set(sequences)
@@ -67,8 +69,8 @@ class FunctionSink:
         self._function(name, positions, rows, **{key: where[key] for key in self._takes})
 
 
-def sink_of(log):
-    return LogSink(log) if isinstance(log, LogWriter) else FunctionSink(log)
+def sink_of(log, checkpoints=None):
+    return LogSink(log, checkpoints) if isinstance(log, LogWriter) else FunctionSink(log)
 
 
 def about(model):

@@ -213,7 +213,8 @@ def attach(model, log=None, rules=None, checkpoints=None, positions=None, **opti
     log: a path, a LogWriter, or a function (checkpoint, positions, rows [tokens, n]), which is called for each sequence
         of a batch and given sequence, step and phase by name if it has parameters of these names. Without it the
         environment says: ORCH_LOG_FILE, ORCH_LOG_TEAM, ORCH_LOG_VALUES, ASSAY_LOG_CHECKPOINTS; nothing is logged where
-        the first is not set. A log that is empty gets a header, with the tokens of the first pass.
+        the first is not set. A log that is empty gets a header, with the tokens of the first pass, and the checkpoints
+        where they are said: what it lacks of these is missing.
     rules: a list of Rule; without it those of assay_tap.rules, for any decoder of transformers.
     checkpoints: `logits`, `layers`, `ops` or globs. All that the rules name, unless the environment says where to log.
         A glob that matches no checkpoint of the model gives a warning.
@@ -231,6 +232,7 @@ def attach(model, log=None, rules=None, checkpoints=None, positions=None, **opti
     if rules is None:
         rules = rules_for(model)
     owned = None
+    said = checkpoints or log is None
     if log is None:
         owned = log = writer_from_environment(**options)
         wanted = CheckpointSet(checkpoints) if checkpoints else checkpoints_from_environment()
@@ -240,4 +242,4 @@ def attach(model, log=None, rules=None, checkpoints=None, positions=None, **opti
         wanted = CheckpointSet(checkpoints or "ops")
         if not callable(log) and not isinstance(log, LogWriter):
             owned = log = LogWriter(log, **{"times": times_from_environment(), **options})
-    return Tap(model, sink_of(log), rules, wanted, positions, owned)
+    return Tap(model, sink_of(log, wanted.text if said else None), rules, wanted, positions, owned)

@@ -2,7 +2,9 @@
 
 import importlib.util
 import json
+import os
 import unittest
+from unittest import mock
 
 import numpy as np
 import writer_test
@@ -267,6 +269,20 @@ class Headers(writer_test.Folder):
         header, *records = map(json.loads, self.lines())
         self.assertEqual((header["tokens"], len(records)), ([], 2 * len(PROMPTS[0])))
         self.assertEqual([records[i].get("sequence", "0") for i in (0, 8)], ["0", "1"])
+
+    def test_a_header_says_which_checkpoints_were_asked_for(self):
+        """Breaks if a log that lacks a layer were taken, by itself, for one of which no more was asked."""
+        model = model_of("llama").eval()
+        environment = {"ORCH_LOG_FILE": str(self.path), "ASSAY_LOG_CHECKPOINTS": "embedding,logits"}
+        for variables, asked, header in (
+            ({}, {"log": self.path, "checkpoints": "layers"}, "layers"),
+            ({}, {"log": self.path}, None),
+            (environment, {}, "embedding,logits"),
+            (environment, {"checkpoints": "layer_*_output"}, "layer_*_output"),
+        ):
+            with mock.patch.dict(os.environ, variables), torch.no_grad(), attach(model, **asked):
+                model(torch.tensor(PROMPTS[:1]))
+            self.assertEqual(json.loads(self.lines()[0]).get("checkpoints"), header)
 
     def test_a_header_that_is_there_stays(self):
         model = model_of("llama")

@@ -120,6 +120,13 @@ void refuse_to_overwrite(const std::vector<std::string>& inputs, const std::stri
   }
 }
 
+void refuse_same_file(const std::string& ref, const std::string& got) {
+  std::error_code none;
+  if (!std::filesystem::equivalent(ref, got, none)) return;
+  throw Error(fmt::format("is the same file as {}", ref), got,
+              "compared with itself it shows nothing: give the one that is judged");
+}
+
 void refuse_standard_streams(const std::string& log) {
   struct stat file {};
   if (stat(log.c_str(), &file) != 0) return;

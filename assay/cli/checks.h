@@ -32,6 +32,10 @@ std::vector<int32_t> parse_token_ids(const std::string& text, const std::string&
 void refuse_to_overwrite(const std::vector<std::string>& inputs, const std::string& output,
                          const std::string& what = "the report", const std::string& flag = "-o");
 
+// Throws Error if both are one file or folder, whatever their names: compared with itself it is
+// right.
+void refuse_same_file(const std::string& ref, const std::string& got);
+
 // Throws Error if `log` is the file, pipe or terminal that a standard stream is open on: what else
 // is written there would stand between the records, and what is read from there would be emptied.
 void refuse_standard_streams(const std::string& log);

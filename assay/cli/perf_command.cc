@@ -4,8 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
 #include "assay/cli/flags.h"
+#include "assay/cli/output.h"
 #include "assay/cli/report_flags.h"
 #include "assay/perf/model_verdict.h"
 #include "assay/perf/perf_report.h"
@@ -59,6 +61,7 @@ int refuse(const Error& error) {
 int run(const PerfArguments& arguments) {
   arguments.flags.apply();
   arguments.report.check_output(arguments.flags.inputs());
+  refuse_same_file(arguments.base, arguments.head);
   const SpeedAndAccuracy judged = judge(arguments);
   show_report(perf_reports(), judged, arguments.report);
   if (judged.fails()) return kDiverged;
@@ -77,6 +80,8 @@ int run(const PerfArguments& arguments) {
   if (judged.speed.too_few_pairs()) {
     return refuse(Error(too_few_pairs_text(judged.speed), arguments.head));
   }
+  const std::string unsure = unsure_text(judged.speed);
+  if (!unsure.empty()) print_warning(arguments.head + ": " + unsure);
   return kInParity;
 }
 

@@ -192,6 +192,7 @@ void PerfJson::write(const SpeedAndAccuracy& judged, const ReportContext&,
     top.member("alpha", speed.options.alpha);
     top.member("pairs_needed", speed.pairs_needed);
     top.member("too_few_pairs", speed.too_few_pairs());
+    top.member("unsure", unsure_text(speed));
     top.array("benchmarks", speed.results, append_result);
     top.array("models", judged.models, append_model);
     top.array("skipped", speed.skipped);

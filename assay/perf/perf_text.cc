@@ -59,6 +59,9 @@ std::vector<std::string> remarks(const PerfComparison& comparison) {
         count_of(fewest, "pair"), comparison.results.size(), comparison.options.alpha,
         comparison.pairs_needed));
   }
+  if (std::string unsure = unsure_text(comparison); !unsure.empty()) {
+    lines.push_back(std::move(unsure));
+  }
   lines.insert(lines.end(), comparison.notes.begin(), comparison.notes.end());
   for (const std::string& name : comparison.skipped) {
     lines.push_back("skipped in the head: " + name);
@@ -72,6 +75,20 @@ std::vector<std::string> remarks(const PerfComparison& comparison) {
   }
   for (const std::string& name : comparison.only_head) lines.push_back("only in the head: " + name);
   return lines;
+}
+
+std::string unsure_text(const PerfComparison& comparison) {
+  const PerfResult* worst = nullptr;
+  int64_t n = 0;
+  for (const PerfResult& each : comparison.results) {
+    if (each.verdict != PerfVerdict::kUnsure || comparison.too_few_pairs(each)) continue;
+    ++n;
+    if (worst == nullptr || !(each.high <= worst->high)) worst = &each;
+  }
+  if (worst == nullptr) return {};
+  return fmt::format("{} of {} {} not shown to be as fast: {} is {} slower (95 %); take more pairs",
+                     n, count_of(comparison.results.size(), "benchmark"),
+                     plural(n == 1, "is", "are"), worst->name, interval_text(*worst));
 }
 
 std::string too_few_pairs_text(const PerfComparison& comparison) {

@@ -22,4 +22,7 @@ std::vector<std::string> remarks(const PerfComparison& comparison);
 // what to do.
 std::string too_few_pairs_text(const PerfComparison& comparison);
 
+// How much slower what is UNSURE may be, although it seems no slower; empty where nothing is.
+std::string unsure_text(const PerfComparison& comparison);
+
 }  // namespace assay

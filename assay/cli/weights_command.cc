@@ -1,10 +1,9 @@
 #include <cmath>
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <vector>
 
+#include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
 #include "assay/cli/flags.h"
 #include "assay/cli/output.h"
@@ -35,14 +34,11 @@ void check_above_zero(const std::string& flag, double value) {
 int run(WeightsArguments& arguments) {
   arguments.flags.apply();
   arguments.report.check_output(arguments.flags.inputs());
+  refuse_same_file(arguments.ref, arguments.got);
   const Gguf ref(arguments.ref);
   const Gguf got(arguments.got);
-  WeightsComparison comparison =
+  const WeightsComparison comparison =
       compare_weights(ref, got, arguments.options, progress_line("comparing", Work::kSteps));
-  std::error_code none;
-  if (std::filesystem::equivalent(arguments.ref, arguments.got, none)) {
-    comparison.warnings.push_back("both are the same file, so that comparing them shows nothing");
-  }
   for (const std::string& warning : comparison.warnings) print_warning(warning);
   show_report(weights_reports(), comparison, arguments.report,
               {.command = "assay weights" + arguments.flags.typed()});

@@ -35,7 +35,10 @@ TEST_F(WeightsCommand, ExitCodesAreThoseOfAComparison) {
   EXPECT_EQ(right.exit_code, 0) << right.err;
   EXPECT_THAT(right.out, StartsWith("IN PARITY  21 of 21 tensors"));
   EXPECT_EQ(right.err, "");
-  EXPECT_THAT(run({"weights", f32_, f32_}).err, HasSubstr("warning: both are the same file"));
+  const Outcome itself = run({"weights", f32_, f32_});
+  EXPECT_EQ(itself.exit_code, 2) << itself.out;
+  EXPECT_THAT(itself.err, HasSubstr(f32_ + ": is the same file as " + f32_));
+  EXPECT_EQ(run({"weights", f32_, put("copy.gguf", contents(f32_))}).exit_code, 0);
   const Outcome wrong = run({"weights", f32_, damaged(q4_)});
   EXPECT_EQ(wrong.exit_code, 1);
   EXPECT_THAT(wrong.out, StartsWith("DIVERGED  "));
@@ -66,7 +69,7 @@ TEST_F(WeightsCommand, AFileWithoutItsVocabularyFails) {
   };
   make(without, {});
   make(with, {"--vocab", f32_});
-  EXPECT_EQ(run({"weights", without, without}).exit_code, 0);
+  EXPECT_EQ(run({"weights", without, put("again.gguf", contents(without))}).exit_code, 0);
   const Outcome lost = run({"weights", with, without, "--tensors", "output_norm.weight"});
   EXPECT_EQ(lost.exit_code, 1) << lost.err;
   EXPECT_THAT(lost.out, HasSubstr("tokenizer.ggml.tokens"));

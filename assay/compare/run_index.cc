@@ -303,6 +303,12 @@ void RunIndexer::check_ranks_of_sequences() const {
   }
 }
 
+void RunIndexer::fail_for_unlisted(const LogIndex& index) const {
+  throw Error(fmt::format("has records of sequence '{}', which its header does not list",
+                          printable(index.sequence_, 40)),
+              run_->path, "list each sequence with its tokens, or none");
+}
+
 void RunIndexer::set_headers() {
   if (!header_->header) return;
   for (const auto& index : sequences_) {
@@ -310,7 +316,11 @@ void RunIndexer::set_headers() {
     const std::vector<LogHeader::Sequence>& named = header_->sequences;
     auto found = std::ranges::find(named, index->sequence_, &LogHeader::Sequence::name);
     if (sequences_.size() == 1 && named.size() == 1) found = named.begin();
-    if (found == named.end()) continue;
+    if (found == named.end()) {
+      // Its tokens would be unknown, and those of another log as good as any.
+      if (header_->lists_sequences) fail_for_unlisted(*index);
+      continue;
+    }
     index->header_->tokens = found->tokens;
     index->header_->mask = found->mask;
   }

@@ -51,6 +51,7 @@ class RunIndexer {
   std::vector<Mapping> mappings_of(const std::string& name);
   void count_ranks();
   void set_headers();
+  [[noreturn]] void fail_for_unlisted(const LogIndex& index) const;
 
   const NameMap& map_;
   std::vector<std::string> files_;

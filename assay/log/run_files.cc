@@ -126,6 +126,7 @@ RunHeader agree_on_header(const std::vector<std::string>& files,
   for (size_t i = 0; i < files.size(); ++i) {
     if (!headers[i]) continue;
     LogHeader& header = *headers[i];
+    run.lists_sequences = run.lists_sequences || !header.sequences.empty();
     for (LogHeader::Sequence& sequence : header.sequences) {
       add_sequence(std::move(sequence), files[i], run.sequences);
     }

@@ -18,6 +18,7 @@ struct RunHeader {
   // Those that the headers name. Of files with different tokens, and no names, each is a sequence
   // with the file's name.
   std::vector<LogHeader::Sequence> sequences;
+  bool lists_sequences = false;  // whether a header lists several by their names
   // Of each file, the sequence of its records that state none; empty where they are of "0".
   std::vector<std::string> default_sequence;
 };

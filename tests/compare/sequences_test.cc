@@ -265,6 +265,19 @@ TEST_F(SequencesTest, ListsOfAHeaderMustFit) {
   EXPECT_NE(error(header("[[11],12]", R"(["a","b"])")).find("'tokens' is"), std::string::npos);
 }
 
+// Breaks if the tokens of a header were those of no record, so that no other tokens were noticed.
+TEST_F(SequencesTest, AHeaderListsAllSequencesOfItsLog) {
+  const std::string both = records("a", {11}) + records("b", {12});
+  const std::string ref = header("[[11],[12]]", R"(["a","b"])") + both;
+  EXPECT_TRUE(compare(ref, both).pass);  // without a header names pair
+  for (const char* names : {R"(["p","q"])", R"(["a","q"])"}) {
+    EXPECT_NE(failure(ref, header("[[98],[99]]", names) + both)
+                  .find(", which its header does not list; list each sequence with its tokens"),
+              std::string::npos)
+        << names;
+  }
+}
+
 // Breaks if a position that prefill and decode both computed could hold two values.
 TEST_F(SequencesTest, OnePositionOfTwoPhasesMustBeEqual) {
   const std::string prefill = line("logits", 0, {1, 2}, R"(,"step":0,"phase":"prefill")");

@@ -88,6 +88,12 @@ int run(MatrixArguments& arguments) {
     print_error(text);
     return kNotComparable;
   }
+  if (!matrix.left_out.empty()) {
+    print_error(Error("has no header that names its model, so it was not compared",
+                      matrix.left_out.front(), "write one (docs/add-an-engine.md), or leave it out")
+                    .what());
+    return kNotComparable;
+  }
   print_error(
       "what could be compared is in parity, but not all runs could be; the table says which: log "
       "the reference with their model and prompt, or leave them out");

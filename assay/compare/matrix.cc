@@ -217,6 +217,7 @@ std::vector<Run> placed_runs(const std::vector<std::string>& logs, RunMatrix& ma
         placed.push_back(std::move(*run));
       } else {
         matrix.left_out.push_back(log);
+        matrix.pass = false;
       }
     } catch (const Error& error) {
       matrix.unreadable.push_back({log, error});

@@ -54,7 +54,7 @@ struct RunMatrix {
   std::vector<std::string> left_out;  // logs with records that no header places
   std::vector<UnreadableLog> unreadable;
   // Each run but the references' is in parity with a reference; false too where it has none, and
-  // where a log is unreadable. Logs that are left out do not count.
+  // where a log is unreadable or left out.
   bool pass = true;
 };
 

@@ -189,5 +189,18 @@ TEST_F(MatrixCommand, AnotherModelFileIsAnotherRow) {
   EXPECT_THAT(outcome.err, HasSubstr("no model, type and prompt has a run of the reference"));
 }
 
+// What would break: an engine that writes no header passes whatever it computes.
+TEST_F(MatrixCommand, ALogWithoutAHeaderIsNotComparable) {
+  const std::string good = engine_log("good.jsonl", "f32.jsonl", false);
+  const std::string text = contents(good);
+  const std::string headless = put("headless.jsonl", text.substr(text.find('\n') + 1));
+  EXPECT_EQ(run({"matrix", golden("f32-ops.jsonl"), good}).exit_code, 0);
+  const Outcome outcome = run({"matrix", golden("f32-ops.jsonl"), good, headless});
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
+  EXPECT_EQ(outcome.err, "assay: " + headless +
+                             ": has no header that names its model, so it was not compared; write "
+                             "one (docs/add-an-engine.md), or leave it out\n");
+}
+
 }  // namespace
 }  // namespace assay

@@ -8,6 +8,7 @@
 #include "assay/cli/flags.h"
 #include "assay/cli/output.h"
 #include "assay/cli/report_flags.h"
+#include "assay/compare/policy.h"
 #include "assay/weights/compare_weights.h"
 #include "assay/weights/weights_report.h"
 #include "base/error.h"
@@ -29,6 +30,12 @@ struct WeightsArguments {
 void check_above_zero(const std::string& flag, double value) {
   if (std::isfinite(value) && value > 0.0) return;
   throw Error("is not a number above 0", flag);
+}
+
+// Zeros are off by 1: that would let anything pass.
+void check_limit(const std::string& flag, double value) {
+  if (value > 0.0 && value < kRelL2Bound) return;  // false for NaN
+  throw Error("is not a number above 0 and below 1", flag);
 }
 
 int run(WeightsArguments& arguments) {
@@ -82,7 +89,7 @@ void add_weights(CLI::App& app, int& exit_code) {
   flags.add<double>("--max-rel-l2", options.max_rel_l2,
                     "The largest error of tensors for which nothing else gives a limit", {},
                     [&flags](const double& value) {
-                      if (flags.is_given("--max-rel-l2")) check_above_zero("--max-rel-l2", value);
+                      if (flags.is_given("--max-rel-l2")) check_limit("--max-rel-l2", value);
                     });
   flags.add("--tensors", options.tensors, "Only tensors of these names (shell globs)");
   const std::vector<std::string> formats = format_names(weights_reports());

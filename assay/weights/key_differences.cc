@@ -95,6 +95,10 @@ std::optional<KeyDifference> difference(const std::string& key, const GgufValue&
   return KeyDifference{key, metadata_text(ref), metadata_text(got)};
 }
 
+bool is_whole(const GgufValue& value) {
+  return std::holds_alternative<int64_t>(value) || std::holds_alternative<uint64_t>(value);
+}
+
 // Whether the two keys of a network, with what they leave out, are of one; false where Assay cannot
 // tell.
 bool is_one_network(const Gguf& ref, const Gguf& got) {
@@ -155,7 +159,10 @@ std::vector<KeyDifference> key_differences(const Gguf& ref, const Gguf& got,
       differs->counts = true;
     } else if (key.starts_with(network) || key.starts_with("assay.")) {
       if (!one_network) one_network = is_one_network(ref, got);
-      differs->counts = !*one_network;
+      // One that Assay does not read, another engine may.
+      const bool is_stated_otherwise = ref_value != nullptr && got_value != nullptr &&
+                                       is_whole(*ref_value) && is_whole(*got_value);
+      differs->counts = !*one_network || is_stated_otherwise;
     }
     differences.push_back(std::move(*differs));
   }

@@ -144,10 +144,12 @@ TEST_F(WeightsCommand, WhatCannotBeComparedIsAnError) {
                                             " of llama; give two files of one model");
   expect_error({"weights", f32_, q4_, "--tensors", "none*"},
                f32_ + ": --tensors none* matches no tensor; assay inspect lists them");
-  for (const std::string flag : {"--k", "--max-rel-l2"}) {
-    for (const std::string value : {"0", "-1", "nan", "inf"}) {
-      expect_error({"weights", f32_, q4_, flag, value}, flag + ": is not a number above 0");
-    }
+  for (const std::string value : {"0", "-1", "nan", "inf"}) {
+    expect_error({"weights", f32_, q4_, "--k", value}, "--k: is not a number above 0");
+  }
+  for (const std::string value : {"0", "-1", "nan", "inf", "1", "1e9"}) {
+    expect_error({"weights", f32_, q4_, "--max-rel-l2", value},
+                 "--max-rel-l2: is not a number above 0 and below 1");
   }
   EXPECT_EQ(run({"weights", f32_, q4_, "-o", q4_}).exit_code, 2);
   EXPECT_EQ(run({"weights", f32_}).exit_code, 2);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "assay/weights/compare_weights.h"
@@ -46,6 +47,20 @@ TEST_F(KeyDifferences, AnotherHyperparameterCounts) {
   EXPECT_EQ(found[0].got, "12345");
   EXPECT_TRUE(found[0].counts);
   EXPECT_EQ(verdict(got_), WeightsVerdict::kMismatch);
+}
+
+// What would break: a key that only other engines read, such as the size of the vocabulary.
+TEST_F(KeyDifferences, AnotherWholeNumberCountsWhateverReadsIt) {
+  EditedModel ref = got_;
+  for (const auto& [key, counts] : {std::pair("llama.vocab_size", true),
+                                    std::pair("llama.mine", true), std::pair("mine.size", false)}) {
+    ref.metadata[key] = int64_t{64};
+    EditedModel got = ref;
+    got.metadata[key] = int64_t{63};
+    const auto found = key_differences(ref.gguf(), got.gguf(), warnings_);
+    ASSERT_THAT(found, SizeIs(1)) << key;
+    EXPECT_EQ(found[0].counts, counts) << key;
+  }
 }
 
 // What would break: converters that leave out what is the default, called wrong; or one that leaves

@@ -67,6 +67,36 @@ double stated_norm(const Record& record) {
   return std::isfinite(norm) ? norm : 0;
 }
 
+// The median of |x| of about kSampledValues values above `limit`; infinite if there is none.
+double scale_above(std::span<const float> values, float limit) {
+  std::vector<float> sample;
+  const size_t stride = std::max<size_t>(1, values.size() / kSampledValues);
+  for (const size_t step : {stride, size_t{1}}) {  // few values may all be beside the samples
+    for (size_t i = 0; i < values.size(); i += step) {
+      if (values[i] > limit) sample.push_back(std::abs(values[i]));
+    }
+    if (!sample.empty()) return static_cast<double>(upper_median(sample));
+  }
+  return std::numeric_limits<double>::infinity();
+}
+
+// The largest of the finite values with which logits are padded or masked; -Infinity if none are.
+// Masks of several kinds are found one after the other.
+float most_padding(std::span<const float> values) {
+  float most = -kInfiniteFloat;
+  for (;;) {
+    float least = kInfiniteFloat;
+    for (const float value : values) least = value > most && value < least ? value : least;
+    // What is added to a logit to mask it leaves values that are about as large.
+    const float candidate = least / 2;
+    if (!(-static_cast<double>(least) >= kMinPaddedLogit) ||
+        !(-static_cast<double>(least) >= kHeapScale * scale_above(values, candidate))) {
+      return most;
+    }
+    most = candidate;
+  }
+}
+
 class Finder {
  public:
   explicit Finder(const Record& record)
@@ -115,36 +145,6 @@ class Finder {
       if ((i >= end || is_padding(i)) && !is_listed(i)) add(i, GarbageReason::kPadding);
     }
     return end;
-  }
-
-  // The largest of the finite values with which logits are padded or masked; -Infinity if none are.
-  // Masks of several kinds are found one after the other.
-  static float most_padding(std::span<const float> values) {
-    float most = -kInfiniteFloat;
-    for (;;) {
-      float least = kInfiniteFloat;
-      for (const float value : values) least = value > most && value < least ? value : least;
-      // What is added to a logit to mask it leaves values that are about as large.
-      const float candidate = least / 2;
-      if (!(-static_cast<double>(least) >= kMinPaddedLogit) ||
-          !(-static_cast<double>(least) >= kHeapScale * scale_above(values, candidate))) {
-        return most;
-      }
-      most = candidate;
-    }
-  }
-
-  // The median of |x| of about kSampledValues values above `limit`; infinite if there is none.
-  static double scale_above(std::span<const float> values, float limit) {
-    std::vector<float> sample;
-    const size_t stride = std::max<size_t>(1, values.size() / kSampledValues);
-    for (const size_t step : {stride, size_t{1}}) {  // few values may all be beside the samples
-      for (size_t i = 0; i < values.size(); i += step) {
-        if (values[i] > limit) sample.push_back(std::abs(values[i]));
-      }
-      if (!sample.empty()) return static_cast<double>(upper_median(sample));
-    }
-    return std::numeric_limits<double>::infinity();
   }
 
   bool is_padding(size_t index) const {
@@ -218,6 +218,10 @@ std::string_view garbage_reason_name(GarbageReason reason) {
 
 std::vector<Garbage> find_garbage(const Record& record) {
   return Finder(record).find(record);
+}
+
+float most_mask(const Record& record) {
+  return most_padding(record.values);
 }
 
 double usual_magnitude(const Record& record) {

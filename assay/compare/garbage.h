@@ -49,6 +49,10 @@ struct Garbage {
 // larger.
 std::vector<Garbage> find_garbage(const Record& record);
 
+// The largest of the listed values with which logits are masked or padded, far below all others;
+// -Infinity where none are.
+float most_mask(const Record& record);
+
 // The scale that find_garbage() holds the values against; 0 where the record is too short to tell.
 double usual_magnitude(const Record& record);
 

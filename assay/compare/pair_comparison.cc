@@ -56,6 +56,24 @@ std::vector<int64_t> garbage_of_both(const Record& ref, const Record& got,
   return indices;
 }
 
+// Of heads, what both logs mask: beside it an error of any other logit would be none. Where all
+// values are there, it is padding.
+std::vector<int64_t> masks_of_both(const Record& ref, const Record& got) {
+  std::vector<int64_t> indices;
+  if (!is_logits_name(ref.checkpoint) || (ref.has_all_values() && got.has_all_values())) {
+    return indices;
+  }
+  const float ref_most = most_mask(ref);
+  const float got_most = most_mask(got);
+  for (size_t i = 0; i < std::min(ref.values.size(), got.values.size()); ++i) {
+    const float a = ref.values[i];
+    const float b = got.values[i];
+    const bool is_mask = a <= ref_most && b <= got_most && std::isfinite(a) && std::isfinite(b);
+    if (is_mask) indices.push_back(static_cast<int64_t>(i));
+  }
+  return indices;
+}
+
 bool too_many_outliers(size_t count, const Record& record) {
   return count > std::max(kFewOutliers, record.values.size() / kOutlierShare);
 }
@@ -186,12 +204,17 @@ Quarantine quarantine(const Record& ref, const Record& got, const Tolerance& tol
   Quarantine found;
   found.ref = find_garbage(ref);
   found.got = find_garbage(got);
-  if (found.ref.empty() && found.got.empty()) return found;
+  const std::vector<int64_t> masks = masks_of_both(ref, got);
+  if (found.ref.empty() && found.got.empty()) {
+    found.of_both = masks;
+    return found;
+  }
   const OtherPadding ref_padding{padding_of(found.ref), ref.n};
   const OtherPadding got_padding{padding_of(found.got), got.n};
   found.of_both = union_of(garbage_of_both(ref, got, found.ref, tolerance),
                            garbage_of_both(ref, got, found.got, tolerance));
   if (too_many_outliers(found.of_both.size(), ref)) found.of_both.clear();
+  found.of_both = union_of(std::move(found.of_both), masks);
   drop_stated(ref, found.ref);
   drop_stated(got, found.got);
   drop_shared(got, false, found.ref, found.of_both);

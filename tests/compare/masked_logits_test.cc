@@ -156,6 +156,29 @@ TEST_F(SharedByBothTest, MasksHideNothingBeyondAHead) {
   }
 }
 
+// Breaks if a mask in a head were the norm that errors of the rest of the head are taken against.
+TEST_F(SharedByBothTest, MasksInAHeadDoNotHideTheRestOfIt) {
+  const std::vector<size_t> places = {0, 2, 5, 20, 31};
+  for (const float mask : {-1e4F, -65504.0F, -1e9F, -1e30F}) {
+    std::vector<float> off = right_;
+    off[3] *= 1.5F;
+    off[4] += 1;
+    const auto log = [&](const std::vector<float>& values, size_t count) {
+      const std::vector<float> made = with(values, places, mask);
+      return line("logits", 0, {made.begin(), made.begin() + static_cast<std::ptrdiff_t>(count)},
+                  ",\"n\":64");
+    };
+    for (const size_t ref_count : {size_t{10}, size_t{63}, size_t{64}}) {
+      for (const size_t got_count : {size_t{10}, size_t{63}}) {
+        const std::string ref = log(right_, ref_count);
+        EXPECT_TRUE(compare(ref, log(right_, got_count)).pass) << mask << " " << ref_count;
+        EXPECT_EQ(compare(ref, log(off, got_count)).failed, 1) << mask << " " << ref_count;
+        EXPECT_EQ(compare(log(right_, got_count), log(off, ref_count)).failed, 1) << mask;
+      }
+    }
+  }
+}
+
 // Breaks if a mask of which the reference tells nothing were an error, or were accepted.
 TEST_F(SharedByBothTest, MasksOfWhichTheReferenceTellsNothingAreUnproven) {
   const std::string part = line("logits", 0, {right_.begin(), right_.begin() + 10}, ",\"n\":64");

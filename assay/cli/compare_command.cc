@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "assay/causes/find_causes.h"
@@ -190,6 +191,9 @@ int run(CompareArguments& arguments, SpooledInputs& spooled) {
                       .is_alone = are_same(paths[0], paths[1]),
                       .progress = progress_line("computing each op", Work::kSteps)},
                      comparison);
+  } else if (std::error_code none; std::filesystem::equivalent(paths[0], paths[1], none)) {
+    comparison.warnings.push_back(
+        paths[1] + " is compared with itself, which shows nothing: give the log that is judged");
   }
   comparison.ref_path = arguments.ref;
   comparison.got_path = arguments.got;

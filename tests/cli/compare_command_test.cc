@@ -91,6 +91,17 @@ TEST_F(CompareCommand, ExitCodesTellParityFromDivergence) {
   EXPECT_EQ(wrong.err, "");
 }
 
+// What would break: a script that gives one path twice reads like a proof.
+TEST_F(CompareCommand, ALogThatIsComparedWithItselfIsSaidToShowNothing) {
+  const Outcome outcome = run({"compare", ref_, ref_});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.err, "assay: warning: " + ref_ +
+                             " is compared with itself, which shows nothing: give the log that is "
+                             "judged\n");
+  EXPECT_THAT(run({"compare", ref_, ref_, "--format", "json"}).out,
+              HasSubstr("is compared with itself"));
+}
+
 TEST_F(CompareCommand, ZerosOnBothSidesAreNotParity) {
   const std::string zeros = put("zeros.jsonl", line("logits", 0, {0, 0}));
   const Outcome outcome = run({"compare", zeros, zeros});

@@ -120,6 +120,18 @@ void refuse_to_overwrite(const std::vector<std::string>& inputs, const std::stri
   }
 }
 
+bool is_log_below(const std::string& file, const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  const fs::path path = fs::weakly_canonical(file, none);
+  if (path.extension() != ".jsonl") return false;
+  for (fs::path above = path.parent_path(); above.has_relative_path();
+       above = above.parent_path()) {
+    if (fs::equivalent(folder, above, none)) return true;
+  }
+  return false;
+}
+
 void refuse_same_file(const std::string& ref, const std::string& got) {
   std::error_code none;
   if (!std::filesystem::equivalent(ref, got, none)) return;

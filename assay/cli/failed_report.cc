@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "assay/cli/checks.h"
 #include "assay/cli/output.h"
 #include "assay/report/error_report.h"
 #include "base/new_file.h"
@@ -27,15 +28,10 @@ bool has_report(const CLI::App& command) {
 // Whether the file is what the command reads, or a log in a folder that it reads.
 bool is_input(const CLI::App& command, const fs::path& file) {
   std::error_code none;
-  const bool is_log = file.extension() == ".jsonl";
   for (const CLI::Option* option : command.get_options()) {
     if (option->get_single_name() == "output") continue;
     for (const std::string& value : option->results()) {
-      if (fs::equivalent(value, file, none)) return true;
-      for (fs::path above = fs::absolute(file, none).parent_path();
-           is_log && above.has_relative_path(); above = above.parent_path()) {
-        if (fs::equivalent(value, above, none)) return true;
-      }
+      if (fs::equivalent(value, file, none) || is_log_below(file.string(), value)) return true;
     }
   }
   return false;

@@ -118,6 +118,21 @@ TEST_F(CompareCommand, WarnsOfATornLastLineAndSkipsIt) {
             "assay: warning: " + torn + ":3: the last line is cut off and was left out\n");
 }
 
+// What would break: a report in the place of one of the logs that it is of.
+TEST_F(CompareCommand, AReportIsNoLogOfTheFolderThatItIsOf) {
+  const std::string folder = folder_ + "/logs";
+  std::filesystem::create_directories(folder + "/below");
+  const std::string log = put("logs/below/rank0.jsonl", contents(same_));
+  for (const std::string& output : {log, folder + "/report.jsonl"}) {
+    expect_error(
+        {"compare", ref_, folder, "-o", output},
+        output + ": the report would be a log of its input " + folder + "; give another -o");
+  }
+  EXPECT_EQ(contents(log), contents(same_));
+  EXPECT_EQ(run({"compare", ref_, folder, "-o", folder + "/report.txt"}).exit_code, 0);
+  EXPECT_EQ(run({"compare", ref_, folder, "-o", folder + "/report.txt"}).exit_code, 0);
+}
+
 TEST_F(CompareCommand, WritesToAFileWholeOrNotAtAll) {
   const std::string output = folder_ + "/report.csv";
   EXPECT_EQ(run({"compare", ref_, wrong_, "--format", "csv", "-o", output}).exit_code, 1);

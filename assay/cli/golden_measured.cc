@@ -92,18 +92,25 @@ bool record_fast_floors(const MeasuredArguments& arguments, const GoldenManifest
 }
 
 // Says whether the engine still gives what was measured: one line, and one for each difference.
+// `absent`: model files that nothing could be measured of.
 int tell_changes(const std::string& model, size_t n, const char* what,
-                 const std::vector<std::string>& changes) {
+                 const std::vector<std::string>& changes, const std::vector<std::string>& absent) {
   const TextStyle style = output_style("");
-  const bool good = changes.empty();
-  print_text(
-      fmt::format("{}  {}, {}\n",
-                  colored(good ? "unchanged" : "CHANGED", good ? Color::kGood : Color::kBad, style),
-                  printable(model), count_of(n, what)));
+  const bool good = changes.empty() && absent.empty();
+  const char* word = !changes.empty() ? "CHANGED" : good ? "unchanged" : "NOT CHECKED";
+  print_text(fmt::format("{}  {}, {}\n", colored(word, good ? Color::kGood : Color::kBad, style),
+                         printable(model), count_of(n, what)));
   for (const std::string& change : changes) {
     print_text(fmt::format("  {} {}\n", printable(model), printable(change, std::string::npos)));
   }
-  return good ? kInParity : kDiverged;
+  for (const std::string& each : absent) {
+    print_error(
+        fmt::format("{}: the model file is not here, so it was not checked; fetch it as "
+                    "the manifest says, or name other models",
+                    printable(each)));
+  }
+  if (!changes.empty()) return kDiverged;
+  return good ? kInParity : kNotComparable;
 }
 
 int verify_snapshots_of(const MeasuredArguments& arguments, const GoldenManifest& manifest) {
@@ -117,13 +124,12 @@ int verify_snapshots_of(const MeasuredArguments& arguments, const GoldenManifest
   std::vector<std::string> absent;
   const GoldenSnapshots after = take_snapshots(manifest, &*before, options, absent);
   end_progress(options);
-  warn_of_absent(absent, "its snapshots were not checked");
   std::vector<std::string> changes;
   for (const SnapshotReview& each :
        review_snapshots(manifest, read_fast_floors(folder), &*before, after)) {
     changes.push_back(each.line);
   }
-  return tell_changes(manifest.model, after.snapshots.size(), "snapshot", changes);
+  return tell_changes(manifest.model, after.snapshots.size(), "snapshot", changes, absent);
 }
 
 int verify_fast_floors_of(const MeasuredArguments& arguments, const GoldenManifest& manifest) {
@@ -141,9 +147,8 @@ int verify_fast_floors_of(const MeasuredArguments& arguments, const GoldenManife
   std::vector<std::string> absent;
   const FastFloors after = measure_fast_floors(manifest, &*before, options, absent);
   end_progress(options);
-  warn_of_absent(absent, "its floors were not checked");
   return tell_changes(manifest.model, after.prompts.size(), "measured prompt",
-                      fast_floor_changes(*before, after).notes);
+                      fast_floor_changes(*before, after).notes, absent);
 }
 
 }  // namespace

@@ -165,6 +165,23 @@ TEST_F(GoldenMeasured, AFloorFarAboveFloat32sIsAProblem) {
   EXPECT_THAT(unknown.err, HasSubstr("has a floor of 'layer_9_other'"));
 }
 
+// What would break: what was not computed, for want of the model file, counts as unchanged.
+TEST_F(GoldenMeasured, WithoutTheModelFileNothingIsUnchanged) {
+  fs::create_directories(root() + "/smollm2");
+  for (const char* name : {"manifest.json", "snapshots.json", "fast_floors.json"}) {
+    fs::copy(source_path("golden/smollm2/") + name, root() + "/smollm2/" + name);
+  }
+  setenv("ASSAY_CACHE", folder_.c_str(), 1);
+  for (const char* flag : {"--snapshots", "--fast-floors"}) {
+    const Outcome outcome = run({"golden", "verify", flag, "--folder", root(), "smollm2"});
+    EXPECT_EQ(outcome.exit_code, 2) << flag;
+    EXPECT_THAT(outcome.out, testing::StartsWith("NOT CHECKED  smollm2, "));
+    EXPECT_THAT(outcome.err, HasSubstr("assay: smollm2 Q4_1: the model file is not here, so it was "
+                                       "not checked; fetch it as the manifest says"));
+  }
+  unsetenv("ASSAY_CACHE");
+}
+
 // What would break: a model of F32 alone counts as checked, or as lacking its floors.
 TEST_F(GoldenMeasured, WhereFastRoundsNothingThereAreNoFloorsToCheck) {
   fs::copy(source_path("golden/cohere2"), root() + "/cohere2");

@@ -24,42 +24,57 @@ struct LaunchOrder {
 // __syncwarp in between.
 class AccessHistory {
  public:
+  // Copied member by member from where `who` has long been: put together first, it would be read
+  // before it had been written, for which a processor waits.
   struct Access {
     Toucher who;
     int line = 0;
-    bool is_write = false;
+    void set(const Toucher& by, const Place& place) {
+      who = by;
+      line = place.line;
+    }
+  };
+  // One that races with another, if there is one.
+  struct Race {
+    const Access* earlier = nullptr;
+    bool is_with_write = false;
   };
 
   // Of an allocation of `bytes`, in words of `word_bytes`: the element that kernels write.
   AccessHistory(size_t bytes, size_t word_bytes)
       : word_bytes_(word_bytes), words_((bytes + word_bytes - 1) / word_bytes) {}
 
-  // Of the bytes [first, first + count): an access that nothing orders with this one, or null; then
-  // this one is noted.
-  const Access* read(size_t first, size_t count, const Toucher& who, const LaunchOrder& order,
-                     const Place& place) {
-    const Access* earlier = nullptr;
+  // Of the bytes [first, first + count): an access that nothing orders with this one; if there is
+  // none, this one is noted.
+  Race read(size_t first, size_t count, const Toucher& who, const LaunchOrder& order,
+            const Place& place) {
+    Race race;
     for_words(first, count, [&](Word& word) {
-      earlier = conflicts(word.write, who, order) ? &word.write : nullptr;
-      if (earlier == nullptr) note(word.reads, {who, place.line, false});
-      return earlier == nullptr;
-    });
-    return earlier;
-  }
-  const Access* write(size_t first, size_t count, const Toucher& who, const LaunchOrder& order,
-                      const Place& place) {
-    const Access* earlier = nullptr;
-    for_words(first, count, [&](Word& word) {
-      for (const Access* access : {&word.write, &word.reads[0], &word.reads[1], &word.reads[2]}) {
-        if (earlier == nullptr && conflicts(*access, who, order)) earlier = access;
+      if (conflicts(word.write, who, order)) {
+        race = {&word.write, true};
+        return false;
       }
-      if (earlier == nullptr) word.write = {who, place.line, true};
-      return earlier == nullptr;
+      place_for(word.reads, who).set(who, place);
+      return true;
     });
-    return earlier;
+    return race;
   }
-  // Says that somebody `does` what races with `earlier`.
-  static std::string describe_race(const char* does, const Access& earlier);
+  Race write(size_t first, size_t count, const Toucher& who, const LaunchOrder& order,
+             const Place& place) {
+    Race race;
+    for_words(first, count, [&](Word& word) {
+      if (conflicts(word.write, who, order)) race = {&word.write, true};
+      for (const Access& access : word.reads) {
+        if (race.earlier == nullptr && conflicts(access, who, order)) race = {&access, false};
+      }
+      if (race.earlier != nullptr) return false;
+      word.write.set(who, place);
+      return true;
+    });
+    return race;
+  }
+  // Says that somebody `does` what races with an earlier access.
+  static std::string describe(const char* does, const Race& race);
 
  private:
   // Of a thread, of another lane of its warp, and of another warp or block.
@@ -74,17 +89,15 @@ class AccessHistory {
     if (earlier.who.block != who.block) return !order.of_blocks.separates(earlier.who, who);
     return !order.in_block.separates(earlier.who.who, who.who);
   }
-  static void note(Reads& reads, const Access& access) {
+  // Where a read by `who` is kept.
+  static Access& place_for(Reads& reads, const Toucher& who) {
     const Toucher& first = reads[0].who;
-    const Toucher& who = access.who;
     if (first.launch != who.launch ||
         (first.block == who.block && first.who.thread == who.who.thread)) {
-      reads[0] = access;
-    } else if (first.block == who.block && same_warp(first.who.thread, who.who.thread)) {
-      reads[1] = access;
-    } else {
-      reads[2] = access;
+      return reads[0];
     }
+    const bool is_of_warp = first.block == who.block && same_warp(first.who.thread, who.who.thread);
+    return reads[is_of_warp ? 1 : 2];
   }
   // Visits the words of these bytes while visit() says so.
   template <class Visit>

@@ -44,7 +44,7 @@ Block::Block(std::string_view kernel, const LaunchShape& shape, const DeviceMemo
       random_(seed),
       counts_(counts),
       watchers_(watchers),
-      launch_(static_cast<uint32_t>(counts.launches)),
+      toucher_{.launch = static_cast<uint32_t>(counts.launches), .who = {}},
       shared_(thread_order_, watchers.most_shared_bytes) {
   const Dim3& dim = shape.block;
   threads_.resize(size_t{dim.x} * dim.y * dim.z);
@@ -60,7 +60,7 @@ Block::Block(std::string_view kernel, const LaunchShape& shape, const DeviceMemo
 
 void Block::run(const Dim3& index, const std::function<void()>& body) {
   index_ = index;
-  block_ = index.x + shape_.grid.x * (index.y + shape_.grid.y * index.z);
+  toucher_.block = index.x + shape_.grid.x * (index.y + shape_.grid.y * index.z);
   body_ = &body;
   thread_order_.begin_block();
   shared_.begin_block(shape_.shared_bytes);
@@ -108,6 +108,7 @@ bool Block::next_ready() {
   for (; turn_ < order_.size(); ++turn_) {
     if (threads_[order_[turn_]].state != State::kReady) continue;
     running_ = order_[turn_];
+    toucher_.who = thread_order_.accessor(running_);
     return true;
   }
   return false;
@@ -142,8 +143,7 @@ bool Block::release_barrier() {
   return true;
 }
 
-void Block::meet(WarpOperation operation, uint32_t mask, const Contribution& contribution,
-                 const Place& place) {
+void Block::meet(WarpOperation operation, uint32_t mask, const Place& place) {
   Thread& thread = threads_[running_];
   if ((mask >> lane() & 1U) == 0) {
     fail(fmt::format("calls {} with the mask {:#010x}, which leaves out its own lane {}",
@@ -152,18 +152,14 @@ void Block::meet(WarpOperation operation, uint32_t mask, const Contribution& con
   }
   thread.operation = operation;
   thread.mask = mask;
-  thread.contribution = contribution;
   if (watchers_.counter != nullptr) watchers_.counter->meet(running_);
   wait(State::kExchanging, place);
 }
 
-const Contribution& Block::from(unsigned lane, const Place& place) const {
-  if (lane >= kWarpSize || (met() >> lane & 1U) == 0) {
-    fail(fmt::format("a shuffle reads from lane {}, which does not take part (mask {:#010x})", lane,
-                     met()),
-         place);
-  }
-  return warps_[running_ / kWarpSize].contribution[lane];
+void Block::reject_lane(unsigned lane, const Place& place) const {
+  fail(fmt::format("a shuffle reads from lane {}, which does not take part (mask {:#010x})", lane,
+                   met()),
+       place);
 }
 
 void Block::begin_copy(SharedMemory::Array& array, int64_t index, const uint8_t* from,

@@ -77,12 +77,20 @@ class Block {
 
   void barrier(const Place& place);
 
+  // What the running thread brings to its next meet().
+  void contribute(uint64_t first, uint64_t second = 0) {
+    Contribution& own = threads_[running_].contribution;
+    own[0] = first;
+    own[1] = second;
+  }
   // Waits until all lanes of `mask` have come to the same operation; then from() gives what each
   // of them contributed.
-  void meet(WarpOperation operation, uint32_t mask, const Contribution& contribution,
-            const Place& place);
+  void meet(WarpOperation operation, uint32_t mask, const Place& place);
   // What `lane` contributed to the exchange that this thread comes from.
-  const Contribution& from(unsigned lane, const Place& place) const;
+  const Contribution& from(unsigned lane, const Place& place) const {
+    if (lane >= kWarpSize || (met() >> lane & 1U) == 0) reject_lane(lane, place);
+    return warps_[running_ / kWarpSize].contribution[lane];
+  }
   uint32_t met() const { return threads_[running_].mask; }
 
   // Copies to elements of shared memory, which are there once they have been waited for. The
@@ -98,7 +106,7 @@ class Block {
 
   SharedMemory& shared() { return shared_; }
   // Who reads or writes memory now.
-  Accessor accessor() const { return thread_order_.accessor(running_); }
+  const Accessor& accessor() const { return toucher_.who; }
 
   // Throws if [address, address + bytes) is not in one allocation of the device.
   void check(const void* address, size_t bytes, const Place& place) const {
@@ -120,8 +128,8 @@ class Block {
     AccessHistory* history = is_writable ? &memory_.history_for_writes(bytes) : memory_.history();
     if (history != nullptr) check_waited("reads what a launch may write", place);
     if (history == nullptr || watchers_.stores != nullptr) return;
-    const auto* earlier = history->read(memory_.offset(address), bytes, toucher(), order(), place);
-    if (earlier != nullptr) fail(AccessHistory::describe_race("reads", *earlier), place);
+    const auto race = history->read(memory_.offset(address), bytes, toucher_, order(), place);
+    if (race.earlier != nullptr) fail(AccessHistory::describe("reads", race), place);
   }
   void check_write(const void* address, size_t bytes, const Place& place) const {
     check(address, bytes, place);
@@ -129,8 +137,8 @@ class Block {
     memory_.mark_written(address, bytes);
     if (watchers_.stores != nullptr) return;
     AccessHistory& history = memory_.history_for_writes(bytes);
-    const auto* earlier = history.write(memory_.offset(address), bytes, toucher(), order(), place);
-    if (earlier != nullptr) fail(AccessHistory::describe_race("writes", *earlier), place);
+    const auto race = history.write(memory_.offset(address), bytes, toucher_, order(), place);
+    if (race.earlier != nullptr) fail(AccessHistory::describe("writes", race), place);
   }
   // Bytes of [address, address + bytes) that are in the allocation must have been written.
   void check_written(const void* address, size_t bytes, const Place& place) const {
@@ -164,7 +172,7 @@ class Block {
   void fence();
   // Before an atomic operation on `bytes` that somebody has written.
   void begin_atomic(const void* address, size_t bytes, const Place& place);
-  Toucher toucher() const { return {launch_, block_, accessor()}; }
+  const Toucher& toucher() const { return toucher_; }
 
   [[noreturn]] void fail(const std::string& what, const Place& place) const;
 
@@ -211,6 +219,7 @@ class Block {
   bool takes_part(unsigned thread, const Thread& in) const;
   std::string describe(unsigned thread) const;
   [[noreturn]] void fail_in(unsigned thread, const std::string& what, const Place& place) const;
+  [[noreturn]] void reject_lane(unsigned lane, const Place& place) const;
   [[noreturn]] void reject_address(const void* address, size_t bytes, const Place& place) const;
   [[noreturn]] void reject_unwritten(const void* address, size_t bytes, const Place& place) const;
 
@@ -224,14 +233,13 @@ class Block {
   uint64_t random_;
   EmulatedCounts& counts_;
   Watchers watchers_;
-  uint32_t launch_;     // that distinguishes launches
-  uint32_t block_ = 0;  // its number in the grid
   Dim3 index_{0, 0, 0};
   std::vector<Thread> threads_;
   std::vector<Warp> warps_;
   std::vector<unsigned> order_;
   size_t turn_ = 0;  // place in order_ of the running thread
   unsigned running_ = 0;
+  Toucher toucher_;  // the running thread, of this launch and this block of the grid
   ThreadOrder thread_order_;
   BlockOrder block_order_;
   SharedMemory shared_;

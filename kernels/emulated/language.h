@@ -199,7 +199,7 @@ class Shared {
     Element(SharedMemory::Array& array, const Index& index) : array_(array), index_(index) {}
     operator T() const {
       Block& block = Block::current();
-      const Accessor who = block.accessor();
+      const Accessor& who = block.accessor();
       SharedMemory& shared = block.shared();
       if (!shared.read(array_, index_.value, who, index_.place)) {
         block.fail(shared.why_not_read(array_, index_.value, who), index_.place);
@@ -212,7 +212,7 @@ class Shared {
     }
     const Element& operator=(T value) const {
       Block& block = Block::current();
-      const Accessor who = block.accessor();
+      const Accessor& who = block.accessor();
       SharedMemory& shared = block.shared();
       if (!shared.write(array_, index_.value, who, index_.place)) {
         block.fail(shared.why_not_write(array_, index_.value, who), index_.place);
@@ -238,7 +238,7 @@ class Shared {
   // Where `count` elements from `first` on are, all of which are read.
   const T* range(int64_t first, int64_t count, const Place& place) const {
     Block& block = Block::current();
-    const Accessor who = block.accessor();
+    const Accessor& who = block.accessor();
     SharedMemory& shared = block.shared();
     for (int64_t i = first; i < first + count; ++i) {
       if (!shared.read(*array_, i, who, place)) {
@@ -365,7 +365,7 @@ inline void __syncthreads(Place place = Place::here()) {
 }
 
 inline void __syncwarp(uint32_t mask = 0xFFFFFFFFU, Place place = Place::here()) {
-  Block::current().meet(WarpOperation::kSync, mask, {}, place);
+  Block::current().meet(WarpOperation::kSync, mask, place);
 }
 
 // What `lane(own)` of the warp contributed, as numbers of up to 64 bits.
@@ -375,7 +375,8 @@ T shuffle(uint32_t mask, T value, LaneOf lane_of, const Place& place) {
   uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof(T));
   Block& block = Block::current();
-  block.meet(WarpOperation::kShuffle, mask, {bits, 0}, place);
+  block.contribute(bits);
+  block.meet(WarpOperation::kShuffle, mask, place);
   bits = block.from(lane_of(block.lane()), place)[0];
   std::memcpy(&value, &bits, sizeof(T));
   return value;

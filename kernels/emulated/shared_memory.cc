@@ -134,7 +134,7 @@ void SharedMemory::finish_copy(Array& array, int64_t index, const unsigned char*
                                const Accessor& who, const Place& place) {
   const auto at = static_cast<size_t>(index);
   array.copies[at] = -1;
-  array.history[at].write = {who, place.line};
+  array.history[at].write.set(who, place);
   std::memcpy(element(array, index), bytes, array.element_bytes);
 }
 

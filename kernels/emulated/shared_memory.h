@@ -66,6 +66,10 @@ class SharedMemory {
   struct Access {
     Accessor who{.thread = -1};
     int line = 0;
+    void set(const Accessor& by, const Place& place) {
+      who = by;
+      line = place.line;
+    }
   };
   using Pair = std::array<Access, 2>;  // of different threads
   struct History {
@@ -75,11 +79,11 @@ class SharedMemory {
   bool conflicts(const Access& earlier, const Accessor& who) const {
     return earlier.who.thread >= 0 && !order_.separates(earlier.who, who);
   }
-  static void note(Pair& pair, const Access& access) {
-    const Access& first = pair[0];
-    const bool is_free = first.who.thread == access.who.thread || first.who.thread < 0 ||
-                         first.who.barriers != access.who.barriers;
-    pair[is_free ? 0 : 1] = access;
+  static void note(Pair& pair, const Accessor& who, const Place& place) {
+    const Accessor& first = pair[0].who;
+    const bool is_free =
+        first.thread == who.thread || first.thread < 0 || first.barriers != who.barriers;
+    pair[is_free ? 0 : 1].set(who, place);
   }
   // Of an access to an element with earlier ones of it, or nothing.
   std::string race(const Array& array, size_t index, const Accessor& who, const char* does,
@@ -124,7 +128,7 @@ inline bool SharedMemory::read(Array& array, int64_t index, const Accessor& who,
   if (!array.is_there(index)) return false;
   History& history = array.history[static_cast<size_t>(index)];
   if (history.write.who.thread < 0 || conflicts(history.write, who)) return false;
-  note(history.reads, {who, place.line});
+  note(history.reads, who, place);
   return true;
 }
 
@@ -136,7 +140,7 @@ inline bool SharedMemory::write(Array& array, int64_t index, const Accessor& who
       conflicts(history.reads[1], who)) {
     return false;
   }
-  history.write = {who, place.line};
+  history.write.set(who, place);
   return true;
 }
 

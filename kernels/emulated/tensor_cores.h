@@ -11,7 +11,8 @@ inline void multiply_16x16x8(const uint32_t (&a)[2], uint32_t b, int32_t (&sums)
                              Place place = Place::here()) {
   constexpr unsigned kParts = 4;  // lanes that bring in a row, or a column, together
   Block& block = Block::current();
-  block.meet(WarpOperation::kMultiply, 0xFFFFFFFFU, {a[0] | uint64_t{a[1]} << 32U, b}, place);
+  block.contribute(a[0] | uint64_t{a[1]} << 32U, b);
+  block.meet(WarpOperation::kMultiply, 0xFFFFFFFFU, place);
   const unsigned row = block.lane() / kParts;
   const unsigned column = block.lane() % kParts * 2;
   for (unsigned part = 0; part < kParts; ++part) {

@@ -282,12 +282,14 @@ Matrix Chain::run(const std::set<Op>& wrong, const Compute& compute, int64_t fro
                   double& work) const {
   base();
   std::map<Op, std::shared_ptr<const Matrix>> values = base_;
-  bool changed = false;
+  std::set<Op> changed;  // what is computed from none of these stays as it is
   for (const Op op : ops_) {
     const bool here = wrong.contains(op);
-    changed = changed || here;
-    if (!changed) continue;
+    const std::vector<Op> reads = network_.inputs(op);
+    const auto is_changed = [&](Op input) { return changed.contains(input); };
+    if (!here && std::ranges::none_of(reads, is_changed)) continue;
     check_interrupted();
+    changed.insert(op);
     const Inputs in = inputs(op, values);
     auto result = std::make_shared<Matrix>(here ? compute(op, in) : network_.compute(op, in));
     if (here) restore_rows_before(from, op, *result);

@@ -158,8 +158,30 @@ class Catalogue : public FaultyLogs {
     return put("spliced", text);
   }
 
-  // Each fault of the catalogue that the model can have, in its middle layer.
+  // Adds what is named of a fault.
+  void judge(const Model* model, const Fault& fault, const std::string& got, Tally& tally) {
+    const Comparison comparison = compare(model, folder_ + "/ref", got, 1e-5);
+    if (comparison.causes.empty()) tally.silent.insert(fault.name);
+    for (const Cause& cause : comparison.causes) {
+      // Which factors belong there nobody knows without the model.
+      const bool is_factor = fault.cause == "embedding_scale" || fault.cause == "logit_scale";
+      const bool named_so = model == nullptr && is_factor && cause.name == "scale";
+      if (cause.name != fault.cause && !named_so) {
+        tally.wrong.push_back(fault.name + " is '" + fault.cause + "': " + cause.sentence);
+      } else {
+        tally.right.insert(fault.name);
+        tally.names.insert(cause.name);
+      }
+    }
+  }
+
   Tally tally(const std::string& file, const Given& given) {
+    return tallies(file, given, {given.with_model})[0];
+  }
+  // Each fault of the catalogue that the model can have, in its middle layer: with the model, or
+  // without it, or from the same logs both.
+  std::vector<Tally> tallies(const std::string& file, const Given& given,
+                             const std::vector<bool>& with_model) {
     const std::vector<int32_t> tokens(
         given.tokens.begin(), given.tokens.begin() + static_cast<std::ptrdiff_t>(given.n_tokens));
     const std::string path = source_path("golden/") + file;
@@ -172,7 +194,7 @@ class Catalogue : public FaultyLogs {
     right.backend = "cpu";
     right.log = request("ref", given);
     run(right, {});
-    Tally tally;
+    std::vector<Tally> tallies(with_model.size());
     for (const Fault& fault : fault_catalogue()) {
       if (!given.faults.empty() && !given.faults.contains(fault.name)) continue;
       // Faults of the tokenizer and the sampler leave the network as it is.
@@ -191,24 +213,13 @@ class Catalogue : public FaultyLogs {
       });
       EXPECT_TRUE(ended == "no error" || ended.find("no token can be chosen") != std::string::npos)
           << ended;
-      const std::string ref = folder_ + "/ref";
       std::string got = folder_ + "/got";
-      if (given.from > 0) got = right_before(given.from, ref, got);
-      const Comparison comparison = compare(given.with_model ? &model : nullptr, ref, got, 1e-5);
-      if (comparison.causes.empty()) tally.silent.insert(fault.name);
-      for (const Cause& cause : comparison.causes) {
-        // Which factors belong there nobody knows without the model.
-        const bool is_factor = fault.cause == "embedding_scale" || fault.cause == "logit_scale";
-        const bool named_so = !given.with_model && is_factor && cause.name == "scale";
-        if (cause.name != fault.cause && !named_so) {
-          tally.wrong.push_back(fault.name + " is '" + fault.cause + "': " + cause.sentence);
-        } else {
-          tally.right.insert(fault.name);
-          tally.names.insert(cause.name);
-        }
+      if (given.from > 0) got = right_before(given.from, folder_ + "/ref", got);
+      for (size_t i = 0; i < tallies.size(); ++i) {
+        judge(with_model[i] ? &model : nullptr, fault, got, tallies[i]);
       }
     }
-    return tally;
+    return tallies;
   }
 };
 
@@ -224,12 +235,13 @@ TEST_F(Catalogue, FindsEveryNameAndNoWrongOne) {
 
 // Without the model such norms are not inferred: fewer are found, and none wrongly.
 TEST_F(Catalogue, NormsOfHeadsAndOfBranches) {
-  for (const bool with_model : {true, false}) {
-    for (const char* file :
-         {"qwen3/qwen3-f32.gguf", "olmo2/olmo2-f32.gguf", "granite/granite-f32.gguf"}) {
-      const Tally found = tally(file, {.with_model = with_model});
-      EXPECT_THAT(found.wrong, IsEmpty()) << file << with_model;
-      EXPECT_GE(found.right.size(), with_model ? 40U : 13U) << file << with_model;
+  for (const char* file :
+       {"qwen3/qwen3-f32.gguf", "olmo2/olmo2-f32.gguf", "granite/granite-f32.gguf"}) {
+    const std::vector<Tally> found = tallies(file, {.n_tokens = 12}, {true, false});
+    for (const bool with_model : {true, false}) {
+      const Tally& of = found[with_model ? 0 : 1];
+      EXPECT_THAT(of.wrong, IsEmpty()) << file << with_model;
+      EXPECT_GE(of.right.size(), with_model ? 40U : 13U) << file << with_model;
     }
   }
 }
@@ -307,7 +319,7 @@ TEST_P(CatalogueOfFeatures, AreNamedAndNothingElse) {
 // What the reference shows of heads, rotation, norms and activation does for a model.
 TEST_F(Catalogue, OpLogsSufficeForMostWithoutTheModel) {
   for (const char* file : {"tinyllama/tinyllama-f32.gguf", "qwen2.5/qwen2.5-f32.gguf"}) {
-    const Tally found = tally(file, {.with_model = false});
+    const Tally found = tally(file, {.with_model = false, .n_tokens = 12});
     EXPECT_THAT(found.wrong, IsEmpty());
     EXPECT_THAT(found.names, IsSubsetOf(kNames));
     EXPECT_GE(found.right.size(), 44U) << file;
@@ -333,7 +345,7 @@ TEST_F(Catalogue, LayerLogsNameNoWrongCause) {
       "norm-missing", "tail-dropped",    "layers-swapped",     "gate-not-multiplied",
       "gate-as-up",   "up-as-gate"};
   for (const char* file : {"tinyllama/tinyllama-f32.gguf", "gpt2/gpt2-f32.gguf"}) {
-    const Tally found = tally(file, {.checkpoints = "layers", .faults = faults});
+    const Tally found = tally(file, {.checkpoints = "layers", .n_tokens = 6, .faults = faults});
     EXPECT_THAT(found.wrong, IsEmpty()) << file;
     EXPECT_GE(found.right.size(), 8U) << file;
     EXPECT_THAT(found.right, testing::IsSupersetOf({"sign", "scaled"})) << file;
@@ -342,8 +354,9 @@ TEST_F(Catalogue, LayerLogsNameNoWrongCause) {
 
 // What is right up to a token is tried in its tail: more may seem to fit there.
 TEST_F(Catalogue, TailsNameNoWrongCause) {
+  const std::vector<Tally> tails = tallies("qwen2.5/qwen2.5-f32.gguf", {.from = 12}, {true, false});
   for (const bool with_model : {true, false}) {
-    const Tally found = tally("qwen2.5/qwen2.5-f32.gguf", {.with_model = with_model, .from = 12});
+    const Tally& found = tails[with_model ? 0 : 1];
     // Not to rotate from a token on is to count from position 0 again at each.
     EXPECT_THAT(found.wrong,
                 Each(StartsWith("rope-missing is 'rope_missing': layer_1_q_rope counts "
@@ -380,11 +393,10 @@ TEST_F(Catalogue, NamesNoConstantForOneRepeatedToken) {
 
 TEST_F(Catalogue, FewTokensNameNoWrongCause) {
   for (const size_t n_tokens : {1U, 2U, 3U}) {
-    for (const bool with_model : {true, false}) {
-      const Tally found =
-          tally("qwen2.5/qwen2.5-f32.gguf", {.with_model = with_model, .n_tokens = n_tokens});
+    for (const Tally& found :
+         tallies("qwen2.5/qwen2.5-f32.gguf", {.n_tokens = n_tokens}, {true, false})) {
       EXPECT_THAT(found.wrong, IsEmpty()) << n_tokens;
-      EXPECT_THAT(found.right, testing::Contains("sign")) << n_tokens << with_model;
+      EXPECT_THAT(found.right, testing::Contains("sign")) << n_tokens;
     }
   }
 }

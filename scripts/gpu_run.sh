@@ -97,7 +97,7 @@ case $1 in
     gtest "single ops have the CPU's bits" emulated_test 'Gpu/OpTest.*'
     gtest "products against cuBLAS" emulated_test 'Gpu/LibraryTest.*'
     gtest "fused ops have the CPU's bits" emulated_test 'Gpu/FusedTest.*:Gpu/RecordingTest.*'
-    gtest "sessions have the CPU's bits" emulated_test 'Gpu/DeviceSession.*'
+    gtest "sessions have the CPU's bits" emulated_test 'Gpu/DeviceSession.*:Gpu/DeviceSteps.*'
     gtest "goldens at once" golden_test 'Gpu/*_at_once'
     gtest "goldens token by token" golden_test 'Gpu/*_token_by_token' 1
     gtest "goldens on other ways" golden_test 'Gpu/*:-*_at_once:*_token_by_token' ;;

@@ -8,6 +8,7 @@
 
 #include <cstring>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -89,6 +90,22 @@ INSTANTIATE_TEST_SUITE_P(Emulated, DeviceSession, testing::ValuesIn(setups(Backe
                          setup_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, DeviceSession, testing::ValuesIn(setups(Backend::kCuda)), setup_name);
 
+// What is chosen and begun ahead: the decoder's work, whatever the type and the math. Emulated, one
+// setup of each kind of network.
+class DeviceSteps : public DeviceSession {};
+
+std::vector<Setup> setups_of_steps() {
+  std::vector<Setup> all = setups(Backend::kEmulated);
+  std::erase_if(all, [](const Setup& setup) {
+    const std::set<std::string> kinds = {"tinyllama", "gpt2", "phi3", "gemma3", "qwen3moe"};
+    return !kinds.contains(setup.model) || (setup.math == Math::kFast && setup.type != "f16");
+  });
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Emulated, DeviceSteps, testing::ValuesIn(setups_of_steps()), setup_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, DeviceSteps, testing::ValuesIn(setups(Backend::kCuda)), setup_name);
+
 // Weights that are not copied, or copied wrongly; checkpoints that are taken before the kernels
 // are done; a result that hangs on the order of blocks and threads, or on the batch.
 TEST_P(DeviceSession, HasTheBitsOfTheCpuForEverySeedAndBatch) {
@@ -122,7 +139,7 @@ TEST_P(DeviceSession, DecodingHasTheBitsOfTheCpu) {
 
 // A token that is chosen on the device: by the logits of another token, by padding, or otherwise
 // than the Sampler does.
-TEST_P(DeviceSession, TheDeviceChoosesAsTheSampler) {
+TEST_P(DeviceSteps, TheDeviceChoosesAsTheSampler) {
   std::vector<bool> choosable(static_cast<size_t>(model_.config().n_vocab), true);
   const auto generate = [&](Kernels& kernels) {
     Session session(model_, kernels, {.capacity = 30, .kv_type = GetParam().kv_type});
@@ -150,7 +167,7 @@ TEST_P(DeviceSession, TheDeviceChoosesAsTheSampler) {
 
 // A device begins with the token that it chose before anyone asks for it. If the sequence goes on
 // otherwise, or its keys and values become others, that step must not count.
-TEST_P(DeviceSession, AStepBegunTooEarlyChangesNothing) {
+TEST_P(DeviceSteps, AStepBegunTooEarlyChangesNothing) {
   const auto kernels = this->kernels(0);
   const SessionOptions options = {.capacity = 12, .kv_type = GetParam().kv_type};
   const std::vector<bool> choosable(static_cast<size_t>(model_.config().n_vocab), true);

@@ -143,18 +143,20 @@ class Formats(DumpCase):
 
     def test_types(self):
         """Values of each type are those that the type holds, and its name is the record's."""
-        for kind, name in ((torch.float64, "f64"), (torch.float16, "f16"), (torch.bfloat16, "bf16")):
-            cast = {key: torch.from_numpy(value).to(kind) for key, value in tensors().items()}
-            log = self.log({key: value.to(torch.float64).numpy() for key, value in cast.items()})
-            save_torch_file(cast, self.folder / "dump.safetensors")
-            torch.save(cast, self.folder / "dump.pt")
-            for dump in ("dump.safetensors", "dump.pt"):
-                with self.subTest(name, dump=dump):
-                    self.assay("import", dump, "-o", "got.jsonl", code=0)  # once: torch takes seconds to start
-                    judged = "got.jsonl" if dump.endswith(".pt") else dump
-                    self.assertIn("match: ", self.assay("compare", log, judged, code=0).stdout)
-                    lines = (self.folder / "got.jsonl").read_text().splitlines()
-                    self.assertEqual({json.loads(line)["dtype"] for line in lines if "checkpoint" in line}, {name})
+        kinds = {"f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
+        cast = {f"{key}_{name}": torch.from_numpy(value).to(kind)
+                for name, kind in kinds.items() for key, value in tensors().items()}  # fmt: skip
+        log = self.log({key: value.to(torch.float64).numpy() for key, value in cast.items()})
+        save_torch_file(cast, self.folder / "dump.safetensors")
+        torch.save(cast, self.folder / "dump.pt")
+        for dump in ("dump.safetensors", "dump.pt"):
+            with self.subTest(dump=dump):
+                self.assay("import", dump, "-o", "got.jsonl", code=0)  # once: torch takes seconds to start
+                judged = "got.jsonl" if dump.endswith(".pt") else dump
+                self.assertIn("match: ", self.assay("compare", log, judged, code=0).stdout)
+                records = map(json.loads, (self.folder / "got.jsonl").read_text().splitlines()[1:])
+                held = {(record["checkpoint"], record["dtype"]) for record in records}
+                self.assertEqual(held, {(key, key.rpartition("_")[2]) for key in cast})
 
     def test_single_array(self):
         values = tensors()["logits"]

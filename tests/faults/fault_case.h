@@ -124,15 +124,26 @@ class FaultCase : public Program {
 
   // A run that logs everything: some 13,000 records in a tenth of a second or more. Each token is
   // told as a number as soon as it is chosen.
-  std::vector<std::string> long_run(const std::string& log) const {
+  std::vector<std::string> long_run(const std::string& log, int n_tokens = 700) const {
     const std::string model = path("tiny.gguf");
     if (!std::filesystem::exists(model)) {
       testing_support::TinyModel tiny;
       tiny.ints["llama.context_length"] = 1024;
       tiny.write(model);
     }
-    return {"run",   model, "--tokens",      "1,2,3", "-n",        "700", "--ignore-eos",
-            "--log", log,   "--checkpoints", "ops",   "--threads", "1"};
+    return {"run",
+            model,
+            "--tokens",
+            "1,2,3",
+            "-n",
+            std::to_string(n_tokens),
+            "--ignore-eos",
+            "--log",
+            log,
+            "--checkpoints",
+            "ops",
+            "--threads",
+            "1"};
   }
 
   // Waits until `ready` holds, for at most half a minute.

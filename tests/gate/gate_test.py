@@ -14,7 +14,7 @@ ROOT = Path(os.environ["ASSAY_SOURCE_DIR"])
 
 # Answers as assay_bench does; how long an iteration takes is an expression of the benchmark's name and of how many
 # times this program was asked before. Notes each call.
-FAKE = """#!{python}
+FAKE = """#!{python} -IS
 import json, random, re, sys
 flags = dict(flag.lstrip("-").split("=", 1) for flag in sys.argv[1:])
 names = [name for name in {names!r} if re.search(flags["benchmark_filter"], name)]

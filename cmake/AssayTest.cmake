@@ -97,6 +97,8 @@ function(assay_add_script_test NAME)
     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/support/run_listed.py
       ${NAME} ${venv} ${ARG_COMMAND}
     WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  set_tests_properties(${NAME} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+  # They take seconds: begun first, so that no processor waits for the last of them. ctest knows what each test takes
+  # only where it has run before.
+  set_tests_properties(${NAME} PROPERTIES COST 10 LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
     SKIP_RETURN_CODE 77 PROCESSOR_AFFINITY ON ENVIRONMENT "${ARG_ENVIRONMENT}")
 endfunction()

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/input_file.h"
+#include "base/interrupt.h"
 #include "base/thread_pool.h"
 
 namespace assay {
@@ -79,6 +80,7 @@ void MappedFile::read_into_memory(size_t first, ThreadPool& pool) {
   madvise(memory, count, MADV_HUGEPAGE);  // without them, small pages do
   pool.parallel_for(static_cast<int64_t>(count), kPiece, [&](int64_t begin, int64_t end) {
     while (begin < end) {
+      check_interrupted();
       const auto wanted = static_cast<size_t>(std::min(kPiece, end - begin));
       const ssize_t got = pread(fd_, static_cast<std::byte*>(memory) + begin, wanted,
                                 static_cast<off_t>(first) + begin);
@@ -97,8 +99,12 @@ void MappedFile::map_pages(size_t first, ThreadPool& pool) const {
   if (!has_room_for(count)) return;
 #if defined(MADV_POPULATE_READ)
   pool.parallel_for(static_cast<int64_t>(count), kPiece, [&](int64_t begin, int64_t end) {
-    madvise(const_cast<std::byte*>(data_) + first + begin, static_cast<size_t>(end - begin),
-            MADV_POPULATE_READ);  // where it fails, pages are mapped when they are read
+    for (; begin < end; begin += kPiece) {
+      check_interrupted();
+      madvise(const_cast<std::byte*>(data_) + first + begin,
+              static_cast<size_t>(std::min(kPiece, end - begin)),
+              MADV_POPULATE_READ);  // where it fails, pages are mapped when they are read
+    }
   });
 #endif
 }

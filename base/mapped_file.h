@@ -22,13 +22,13 @@ class MappedFile {
   // Replaces the mapping, from the page of byte `first` on, by anonymous memory, in large pages if
   // the system has them: reading is up to 1.3 times as fast, and later changes of that part of the
   // file have no effect. Addresses stay. Does nothing if that would take more than half of the
-  // system's available memory. `pool` shares the work. Throws Error if the file has become shorter;
-  // the bytes may not be used then.
+  // system's available memory. `pool` shares the work. Throws Error if the file has become shorter,
+  // and Interrupted; the bytes may not be used then.
   void read_into_memory(size_t first, ThreadPool& pool);
 
   // Maps the pages from that of byte `first` on, which otherwise are mapped sixteen at a time when
   // they are first read, at three times the cost. Does nothing where that would take more than half
-  // of the system's available memory, or the system is older than Linux 5.14.
+  // of the system's available memory, or the system is older than Linux 5.14. Throws Interrupted.
   void map_pages(size_t first, ThreadPool& pool) const;
 
   // Releases the memory of the pages before that of byte `end`, none of which may have been

@@ -38,10 +38,6 @@ size_t available_memory() {
   return 0;
 }
 
-bool has_room_for(size_t bytes) {
-  return bytes <= available_memory() / 2;
-}
-
 // What one thread reads or maps at a time.
 constexpr int64_t kPiece = int64_t{2} << 20U;
 
@@ -51,6 +47,10 @@ size_t page_start(size_t byte) {
 }
 
 }  // namespace
+
+bool has_room_for(size_t bytes) {
+  return bytes <= available_memory() / 2;
+}
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
   MappedFile opened;  // closes the file if what follows throws
@@ -96,7 +96,6 @@ void MappedFile::read_into_memory(size_t first, ThreadPool& pool) {
 void MappedFile::map_pages(size_t first, ThreadPool& pool) const {
   first = page_start(first);
   const size_t count = size_ - first;
-  if (!has_room_for(count)) return;
 #if defined(MADV_POPULATE_READ)
   pool.parallel_for(static_cast<int64_t>(count), kPiece, [&](int64_t begin, int64_t end) {
     for (; begin < end; begin += kPiece) {

@@ -8,6 +8,9 @@ namespace assay {
 
 class ThreadPool;
 
+// Whether so many bytes are at most half of the system's available memory.
+bool has_room_for(size_t bytes);
+
 // A whole file mapped read-only into memory.
 class MappedFile {
  public:
@@ -27,8 +30,8 @@ class MappedFile {
   void read_into_memory(size_t first, ThreadPool& pool);
 
   // Maps the pages from that of byte `first` on, which otherwise are mapped sixteen at a time when
-  // they are first read, at three times the cost. Does nothing where that would take more than half
-  // of the system's available memory, or the system is older than Linux 5.14. Throws Interrupted.
+  // they are first read, at three times the cost. Does nothing before Linux 5.14. Throws
+  // Interrupted.
   void map_pages(size_t first, ThreadPool& pool) const;
 
   // Releases the memory of the pages before that of byte `end`, none of which may have been

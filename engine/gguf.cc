@@ -427,6 +427,7 @@ void Gguf::read_tensors(ThreadPool& pool) {
 }
 
 void Gguf::map_tensors(ThreadPool& pool) const {
+  if (!has_room_for(file_bytes())) return;
   for (const MappedFile& file : content_.files) {
     file.map_pages(&file == &content_.files.front() ? data_begin_ : 0, pool);
   }

@@ -87,7 +87,8 @@ class Gguf {
   // of the file) where the weights will be read many times.
   void read_tensors(ThreadPool& pool);
 
-  // Maps the pages of the tensors' data at once, for a use that reads all of it.
+  // Maps the pages of the tensors' data at once, for a use that reads all of it. Does nothing where
+  // the files are larger than half of the system's available memory.
   void map_tensors(ThreadPool& pool) const;
 
   // Gives back the memory of the metadata's arrays, which are a vocabulary and may be 2 % of a

@@ -12,6 +12,7 @@
 #include <new>
 #include <string>
 
+#include "base/address_sanitizer.h"
 #include "base/error.h"
 #include "kernels/memory.h"
 
@@ -26,7 +27,7 @@ constexpr size_t kLargePage = size_t{2} << 20U;
 constexpr size_t kWorthLargePages = size_t{64} << 10U;
 
 // With the address sanitizer, which finds what is written beyond a piece, each stands by itself.
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(ASSAY_ADDRESS_SANITIZER)
 constexpr bool kShares = false;
 #else
 constexpr bool kShares = true;
@@ -106,9 +107,10 @@ class HostMemory final : public Memory {
     if (bytes == 0) return nullptr;
     void* address = nullptr;
     if (bytes <= PTRDIFF_MAX - 2 * kLargePage) {
-      address = kShares && bytes >= kWorthLargePages
-                    ? take(bytes)
-                    : std::aligned_alloc(kAlignment, rounded_up(bytes, kAlignment));
+      if (kShares && bytes >= kWorthLargePages) address = take(bytes);
+      if (address == nullptr) {
+        address = std::aligned_alloc(kAlignment, rounded_up(bytes, kAlignment));
+      }
     }
     if (address == nullptr) {
       throw Error("no memory for " + std::to_string(bytes) + " bytes", {},
@@ -119,11 +121,14 @@ class HostMemory final : public Memory {
 
   void release(void* address) noexcept override {
     const std::lock_guard lock(mutex_);
-    for (auto region = regions_.begin(); region != regions_.end(); ++region) {
-      if (!region->contains(address)) continue;
-      region->give_back(address);
-      if (region->is_empty() && !keeps_empty(*region)) regions_.erase(region);
-      return;
+    // A parent's region that is not here may have left its place to one that is.
+    for (const bool here : {true, false}) {
+      for (auto region = regions_.begin(); region != regions_.end(); ++region) {
+        if (region->is_here() != here || !region->contains(address)) continue;
+        region->give_back(address);
+        if (region->is_empty() && !keeps_empty(*region)) regions_.erase(region);
+        return;
+      }
     }
     std::free(address);
   }
@@ -136,14 +141,14 @@ class HostMemory final : public Memory {
   }
 
  private:
-  // Null if there is no such amount.
+  // Null if there is no room for a region.
   void* take(size_t bytes) {
     const std::lock_guard lock(mutex_);
-    for (Region& region : regions_) {
-      void* const address = region.is_here() ? region.take(bytes) : nullptr;
-      if (address != nullptr) return address;
-    }
     try {
+      for (Region& region : regions_) {
+        void* const address = region.is_here() ? region.take(bytes) : nullptr;
+        if (address != nullptr) return address;
+      }
       return regions_.emplace_back(std::max(bytes, kRegion)).take(bytes);
     } catch (const std::bad_alloc&) {
       return nullptr;

@@ -151,12 +151,14 @@ class CpuKernels final : public Kernels {
   }
   const uint8_t* round_activations(const MatmulCall& m, Buffer<uint8_t>& out);
 
-  // At least `count` elements, with any content.
+  // At least `count` elements, with any content. Grows by half, as attention wants a little more
+  // every few tokens.
   template <class T>
   static T* room(Buffer<T>& buffer, int64_t count) {
-    if (buffer.size() < static_cast<size_t>(count)) {
+    const size_t had = buffer.size();
+    if (had < static_cast<size_t>(count)) {
       buffer = {};
-      buffer = Buffer<T>(host_memory(), static_cast<size_t>(count));
+      buffer = Buffer<T>(host_memory(), std::max(static_cast<size_t>(count), had + had / 2));
     }
     return buffer.data();
   }

@@ -2,15 +2,9 @@
 
 #include <cstddef>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define ASSAY_ASAN_FIBERS
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define ASSAY_ASAN_FIBERS
-#endif
-#endif
+#include "base/address_sanitizer.h"
 
-#if defined(ASSAY_ASAN_FIBERS)
+#if defined(ASSAY_ADDRESS_SANITIZER)
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
@@ -26,7 +20,7 @@ class StackSwitch {
     inside_bytes_ = bytes;
   }
 
-#if defined(ASSAY_ASAN_FIBERS)
+#if defined(ASSAY_ADDRESS_SANITIZER)
   void enter() {
     __sanitizer_start_switch_fiber(&outside().kept, inside_bottom_, inside_bytes_);
     is_from_outside() = true;

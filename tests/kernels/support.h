@@ -170,10 +170,21 @@ inline std::string reason_to_skip(InstructionSet set) {
 class TestKernels {
  public:
   explicit TestKernels(InstructionSet set, int n_threads = 1, Math math = Math::kExact)
-      : pool_(n_threads), kernels_(make_cpu_kernels(pool_, set, math)) {}
+      : pool_(n_threads), kernels_(make_cpu_kernels(pool_, set, math)) {
+    leave_nans();
+  }
   Kernels* operator->() const { return kernels_.get(); }
 
  private:
+  // Scratch that is read before it is written gives NaN.
+  static void leave_nans() {
+    for (const size_t bytes : {size_t{1} << 12U, size_t{1} << 15U, size_t{1} << 22U}) {
+      void* const piece = host_memory().allocate(bytes);
+      std::memset(piece, 0xFF, bytes);
+      host_memory().release(piece);
+    }
+  }
+
   ThreadPool pool_;
   std::unique_ptr<Kernels> kernels_;
 };

@@ -19,8 +19,8 @@
 // multiply-add for its scale and, where the type has shifts, one more; the lanes are added by the
 // tree of sum(F32x8). Where the two halves of a block have scales of their own, half h goes into
 // lane half_place(j % 8) + 4h of sixteen, and lanes l and l + 8 are added first. With one token a
-// row's lanes lie in one register or two; with many, sixteen rows lie in one (panel.h), and one
-// lane is computed after the other.
+// row's lanes lie in one register or two; with many, sixteen rows lie in one (panel.h), and lanes
+// are computed one after the other.
 namespace assay::ASSAY_ISA {
 
 // Adds a chunk, of which kBlocks are in the row, to the row's lanes; `j` is its first block.
@@ -56,7 +56,12 @@ ASSAY_ALWAYS_INLINE void add_chunk(const uint8_t* data, int64_t j, const Quantiz
       }
     }
   } else {
-    const I32x8 all = Nibbles<Type> ? all_sums_of_nibbles(dots) : all_sums(dots);
+    I32x8 all;
+    if constexpr (Nibbles<Type>) {
+      all = all_sums_of_nibbles(dots);
+    } else {
+      all = all_sums(dots);
+    }
     const I32x8 sums = less_offset(all, x.total + j);
     lanes[0] = fma(to_float(sums), mul(chunk.scale[0], x_scale), lanes[0]);
     if constexpr (Type::kShifted) lanes[0] = fma(chunk.shift[0], load8(x.sum + j), lanes[0]);

@@ -273,7 +273,8 @@ void multiply_lanes(const RowPanel& panel, const TokenTile& x, const LaneBlocks 
   }
 #pragma GCC unroll 16
   for (int64_t t = 0; t < kTokens; ++t) {
-    store(out + t * kPanelRows, kTogether == 2 ? add(sums[0][t], sums[1][t]) : sums[0][t]);
+    if constexpr (kTogether == 2) sums[0][t] = add(sums[0][t], sums[1][t]);
+    store(out + t * kPanelRows, sums[0][t]);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "assay/report/incomplete_text.h"
 #include "assay/report/markdown.h"
 #include "assay/report/text_table.h"
+#include "assay/report/state_text.h"
 #include "base/character.h"
 #include "base/count_of.h"
 #include "base/error.h"
@@ -78,9 +79,8 @@ std::string head(const Comparison& comparison, const ReportContext& context) {
                         comparison.sequences.size());
   }
   if (comparison.split) {
-    text +=
-        fmt::format("; the generations part at token {}, {} excused", comparison.split->token_idx,
-                    count_of(comparison.split->left_out, "record"));
+    text += fmt::format("; the generations part at token {}, {}", comparison.split->token_idx,
+                        after_split_text(comparison));
   }
   if (!comparison.flips.empty()) text += "; " + markdown(flips_text(comparison));
   if (comparison.alignment.offset != 0) {

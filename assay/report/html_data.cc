@@ -24,6 +24,7 @@
 #include "assay/report/log_details.h"
 #include "assay/report/page_records.h"
 #include "base/error.h"
+#include "assay/report/state_text.h"
 
 namespace assay {
 namespace {
@@ -73,7 +74,9 @@ void append_summary(const Comparison& comparison, const ReportContext& context, 
   data.member("argmax_agree", comparison.argmax_agree);
   data.member("argmax_total", comparison.argmax_total);
   data.member("offset", comparison.alignment.offset);
+  data.member("unproven_reason", reason_of_all(comparison, Evidence::kUnproven));
   data.member("confidence", comparison.alignment.confidence);
+  data.member("excused_reason", reason_of_all(comparison, Evidence::kExcused));
   data.member("trend", trend_name(comparison.drift.trend));
   data.object_or_null("drift", comparison.drift.layers, append_course);
   data.object_or_null("first", comparison.first_divergence,
@@ -99,7 +102,7 @@ void append_summary(const Comparison& comparison, const ReportContext& context, 
       object.member("token", split->token_idx);
       object.member("ref_token", split->ref_token);
       object.member("got_token", split->got_token);
-      object.member("left_out", split->left_out);
+      object.member("after", after_split_text(comparison));
     });
   }
   data.member("flips", flips_text(comparison));

@@ -13,6 +13,7 @@
 #include "assay/report/failure_text.h"
 #include "assay/report/garbage_group.h"
 #include "base/count_of.h"
+#include "assay/report/state_text.h"
 #include "base/error.h"
 #include "base/shell.h"
 
@@ -103,10 +104,8 @@ std::string counts_lines(const Comparison& comparison) {
         "                    reference's tokens; where that is Assay:\n"
         "                    assay run MODEL --follow {} --sketch --log {}\n",
         comparison.split->token_idx, token(comparison.split->ref_token),
-        token(comparison.split->got_token), count_of(comparison.split->left_out, "record"),
-        plural(comparison.split->left_out == 1, "is", "are"),
-        comparison.whole_required ? "unproven" : "excused", shell_quoted(comparison.ref_path),
-        shell_quoted(followed_path(comparison.got_path)));
+        token(comparison.split->got_token), after_split_text(comparison),
+        shell_quoted(comparison.ref_path), shell_quoted(followed_path(comparison.got_path)));
   }
   if (!comparison.flips.empty()) {
     text += fmt::format("  experts           {}\n", flips_text(comparison));

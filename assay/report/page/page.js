@@ -24,8 +24,8 @@ function headFigures() {
       unmatched > 0 && `${data.unmatched_ref} only in the reference, ${data.unmatched_got} only in the log`),
     figure('Failed', data.failed.toLocaleString('en'),
       `of ${count(data.compared, 'record')}`),
-    data.unproven > 0 && figure('Unproven', data.unproven.toLocaleString('en'), 'of the reference, missing or with nothing to compare'),
-    data.excused > 0 && figure('Excused', data.excused.toLocaleString('en'), 'of the reference, not compared'),
+    data.unproven > 0 && figure('Unproven', data.unproven.toLocaleString('en'), shown(data.unproven_reason)),
+    data.excused > 0 && figure('Excused', data.excused.toLocaleString('en'), shown(data.excused_reason)),
     worst && figure('Worst rel L2', format(worst.relL2), html('span', {}, name(worst.checkpoint.text), ', token ' + worst.token)),
     data.argmax_total > 0 && figure('Same next token', `${data.argmax_agree} of ${data.argmax_total}`, 'by the largest logit'),
     data.drift && figure('Drift', data.trend, driftText(data.drift)),
@@ -177,7 +177,7 @@ function noteSection() {
   if (data.offset !== 0) notes.push(`Token 0 of the reference is token ${data.offset} of the log (confidence ${format(data.confidence)}).`);
   if (data.split) {
     const token = (id) => id === null ? 'another token' : word(id);
-    notes.push(`The generations part at token ${data.split.token}: the reference went on with ${token(data.split.ref_token)}, the log with ${token(data.split.got_token)}. ${count(data.split.left_out, 'record')} of the reference from there on ${data.split.left_out === 1 ? 'is' : 'are'} excused; assay run --follow evaluates the reference’s own tokens, so that they can be compared too.`);
+    notes.push(`The generations part at token ${data.split.token}: the reference went on with ${token(data.split.ref_token)}, the log with ${token(data.split.got_token)}. ${data.split.after}; assay run --follow evaluates the reference’s own tokens, so that they can be compared too.`);
   }
   if (data.flips) notes.push(`${data.flips}.`);
   if (data.bins.length > 0) {

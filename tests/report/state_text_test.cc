@@ -1,0 +1,59 @@
+// What the reports say of a record's state, each in its own words, must be what the record says.
+#include "assay/report/state_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+
+#include "assay/report/github_report.h"
+#include "assay/report/html_report.h"
+#include "assay/report/table_report.h"
+#include "tests/report/example.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// The example's logits part at token 8, which is of the state `state`.
+Comparison parted_example(Evidence state) {
+  Comparison comparison = example_comparison();
+  comparison.gaps = {{0, 8, state, kAfterSplit}, {1, 8, state, kAfterSplit}};
+  comparison.split = Split{8, 33, 32, 2};
+  comparison.whole_required = state == Evidence::kUnproven;
+  comparison.evidence = count_evidence(comparison);
+  return comparison;
+}
+
+// Breaks if a format called excused what proves nothing, or the other way round.
+TEST(StateText, EveryFormatHasTheStateOfTheRecordsAfterASplit) {
+  for (const auto& [state, word, other] :
+       {std::tuple(Evidence::kUnproven, "are unproven", "are excused"),
+        std::tuple(Evidence::kExcused, "are excused", "are unproven")}) {
+    const Comparison comparison = parted_example(state);
+    for (const std::string& text :
+         {text_of(TableReport(), comparison), text_of(GithubReport(), comparison),
+          text_of(HtmlReport(), comparison)}) {
+      const std::string records = "2 records of the reference from there on ";
+      EXPECT_THAT(text, HasSubstr(records + word));
+      EXPECT_THAT(text, Not(HasSubstr(records + other)));
+    }
+  }
+}
+
+TEST(StateText, TheReasonIsThatOfTheRecords) {
+  const Comparison parted = parted_example(Evidence::kUnproven);
+  EXPECT_EQ(reason_of_all(parted, Evidence::kUnproven), "the two went on with other tokens");
+  EXPECT_EQ(reason_of_all(parted, Evidence::kExcused), "");
+  EXPECT_THAT(text_of(HtmlReport(), parted),
+              HasSubstr("\"unproven_reason\":\"the two went on with other tokens\""));
+  Comparison mixed = incomplete_example();
+  mixed.gaps[0].reason = kAfterSplit;
+  EXPECT_EQ(reason_of_all(mixed, Evidence::kUnproven), "2 of them: it is missing in the other log");
+}
+
+}  // namespace
+}  // namespace assay

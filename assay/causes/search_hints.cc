@@ -38,7 +38,10 @@ std::string Search::missing_input_hint() const {
         "no scale, sign or shift of {} explains the difference; to try its computation under known "
         "mistakes, all values of {} are needed: log with --checkpoints ops --values all{}",
         name, chain_.missing(),
-        store_.tokens().empty() ? ", or give the prompt's ids as 'tokens' in a log's header" : "");
+        store_.tokens().empty() ? ", or give the prompt's ids as 'tokens' in a log's header"
+        : network_.model == nullptr
+            ? ", or give --model: with its weights the network is computed from its tokens"
+            : "");
   }
   const std::string looked =
       fmt::format("no scale, sign, shift, order or rounding of {} explains the difference", name);

@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "assay/report/checkpoint_groups.h"
+#include "assay/report/error_origin.h"
 #include "assay/report/failure_text.h"
 #include "assay/report/incomplete_text.h"
 #include "assay/report/markdown.h"
-#include "assay/report/text_table.h"
 #include "assay/report/state_text.h"
+#include "assay/report/text_table.h"
 #include "base/character.h"
 #include "base/count_of.h"
 #include "base/error.h"
@@ -61,11 +62,16 @@ std::string head(const Comparison& comparison, const ReportContext& context) {
   if (comparison.first_divergence) {
     text += fmt::format("**First divergence:** {}\n\n", markdown(first_failure_text(comparison)));
   }
+  for (const ErrorOrigin& origin : error_origins(comparison)) {
+    text += fmt::format("**E{}:** {}\n\n", origin.what.substr(1), markdown(origin.text));
+  }
   for (const Cause& cause : comparison.causes) {
     text +=
         fmt::format("- likely cause: **{}**, {}\n", markdown(cause.name), markdown(cause.sentence));
   }
   if (!comparison.causes.empty()) text += '\n';
+  const std::string hint = cause_hint(comparison);
+  if (!hint.empty()) text += fmt::format("No cause found: {}.\n\n", markdown(hint));
   const std::string least = passing_tolerance(comparison);
   if (!least.empty()) text += fmt::format("Would pass with {}.\n\n", least);
   text += evidence_text(comparison);
@@ -141,9 +147,17 @@ void GithubReport::write_annotations(const Comparison& comparison, const TextSin
     return;
   }
   const std::vector<CheckpointGroup> groups = failing_groups(comparison);
-  for (size_t i = 0; i < groups.size() && i < kGithubAnnotations; ++i) {
+  size_t room = kGithubAnnotations;
+  const std::vector<ErrorOrigin> origins = error_origins(comparison);
+  if (!origins.empty() && origins[0].before_first) {
+    const ErrorOrigin& origin = origins[0];
+    sink(github_error(comparison.got_path, fmt::format("{} {}", origin.what, origin.checkpoint),
+                      origin.text));
+    --room;
+  }
+  for (size_t i = 0; i < groups.size() && i < room; ++i) {
     const std::string name = printable(name_of(comparison, groups[i].checkpoint).title(), 80);
-    if (i + 1 == kGithubAnnotations && groups.size() > kGithubAnnotations) {
+    if (i + 1 == room && groups.size() > room) {
       sink(github_error(
           comparison.got_path,
           count_of(groups.size() - i, "more checkpoint diverges", "more checkpoints diverge"),

@@ -1,6 +1,7 @@
 #include "assay/report/html_data.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -18,13 +19,14 @@
 #include "assay/compare/drift.h"
 #include "assay/compare/log_index.h"
 #include "assay/report/checkpoint_groups.h"
+#include "assay/report/error_origin.h"
 #include "assay/report/failure_text.h"
 #include "assay/report/incomplete_text.h"
 #include "assay/report/json_object.h"
 #include "assay/report/log_details.h"
 #include "assay/report/page_records.h"
-#include "base/error.h"
 #include "assay/report/state_text.h"
+#include "base/error.h"
 
 namespace assay {
 namespace {
@@ -46,18 +48,36 @@ void append_course(JsonObject& object, const Drift::Course& course) {
   }
 }
 
+// What a log's header says of it: "smollm2, Q4_1, transformers, float64".
+std::string run_of(const std::shared_ptr<const LogIndex>& log) {
+  if (!log || !log->header()) return "";
+  const LogHeader& header = *log->header();
+  std::vector<std::string> parts;
+  for (const std::string& part :
+       {header.model.name, header.model.type, header.engine, header.math}) {
+    if (!part.empty()) parts.push_back(part);
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
 void append_summary(const Comparison& comparison, const ReportContext& context, JsonObject& data) {
+  const Comparison& lead =
+      comparison.sequences.empty() ? comparison : comparison.sequences[comparison.leading];
   data.member("version", context.version);
   data.member("time", context.time);
   data.member("command", context.command);
   data.member("ref", comparison.ref_path);
   data.member("got", comparison.got_path);
+  data.member("ref_run", run_of(lead.ref_log));
+  data.member("got_run", run_of(lead.got_log));
   data.member("verdict", verdict_name(comparison.verdict));
   data.member("outcome", outcome_name(comparison));
   data.member("meaning", verdict_meaning(comparison));
   data.member("evidence", evidence_text(comparison));
   data.member("unproven", comparison.evidence.unproven);
+  data.member("unproven_reason", reason_of_all(comparison, Evidence::kUnproven));
   data.member("excused", comparison.evidence.excused);
+  data.member("excused_reason", reason_of_all(comparison, Evidence::kExcused));
   data.object_or_null("first_unproven", comparison.evidence.first_unproven,
                       [&](JsonObject& object, const auto& first) {
                         object.member("checkpoint", first.checkpoint.title());
@@ -74,9 +94,7 @@ void append_summary(const Comparison& comparison, const ReportContext& context, 
   data.member("argmax_agree", comparison.argmax_agree);
   data.member("argmax_total", comparison.argmax_total);
   data.member("offset", comparison.alignment.offset);
-  data.member("unproven_reason", reason_of_all(comparison, Evidence::kUnproven));
   data.member("confidence", comparison.alignment.confidence);
-  data.member("excused_reason", reason_of_all(comparison, Evidence::kExcused));
   data.member("trend", trend_name(comparison.drift.trend));
   data.object_or_null("drift", comparison.drift.layers, append_course);
   data.object_or_null("first", comparison.first_divergence,
@@ -88,6 +106,11 @@ void append_summary(const Comparison& comparison, const ReportContext& context, 
                         object.member("tolerance", first.tolerance);
                         object.member("text", first_failure_reason(comparison));
                       });
+  data.array("origins", error_origins(comparison),
+             [](JsonObject& object, const ErrorOrigin& origin) {
+               object.member("what", origin.what);
+               object.member("text", origin.text);
+             });
   data.array("causes", comparison.causes, [](JsonObject& object, const Cause& cause) {
     object.member("name", cause.name);
     object.member("checkpoint", cause.checkpoint.title());

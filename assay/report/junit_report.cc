@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "assay/report/checkpoint_groups.h"
+#include "assay/report/error_origin.h"
 #include "assay/report/failure_text.h"
 #include "assay/report/table_report.h"
 #include "assay/report/xml_text.h"
@@ -29,6 +30,9 @@ std::string properties(const Comparison& comparison, const ReportContext& contex
   text += junit_property("evidence", evidence_text(comparison));
   if (comparison.first_divergence) {
     text += junit_property("first_divergence", first_failure_text(comparison));
+  }
+  for (const ErrorOrigin& origin : error_origins(comparison)) {
+    text += junit_property("error_origin", fmt::format("{} {}", origin.what, origin.text));
   }
   text += junit_property("command", context.command);
   return text + "    </properties>\n";

@@ -10,10 +10,11 @@
 #include "assay/compare/evidence.h"
 #include "assay/compare/expert_flips.h"
 #include "assay/report/checkpoint_groups.h"
+#include "assay/report/error_origin.h"
 #include "assay/report/failure_text.h"
 #include "assay/report/garbage_group.h"
-#include "base/count_of.h"
 #include "assay/report/state_text.h"
+#include "base/count_of.h"
 #include "base/error.h"
 #include "base/shell.h"
 
@@ -99,7 +100,7 @@ std::string counts_lines(const Comparison& comparison) {
     };
     text += fmt::format(
         "  generation        parts at {}: the reference went on with {}, the other with {};\n"
-        "                    {} of the reference from there on {} {};\n"
+        "                    {};\n"
         "                    to compare them too, let the other engine evaluate the\n"
         "                    reference's tokens; where that is Assay:\n"
         "                    assay run MODEL --follow {} --sketch --log {}\n",
@@ -143,38 +144,11 @@ std::string quarantine_lines(const Comparison& comparison, const TextStyle& styl
   return text;
 }
 
-// Those of which it is not known how much they made, as the judged log has heads.
-std::string partial_input_line(const Comparison& comparison) {
-  const auto& sources = comparison.error_sources;
-  const auto first = std::ranges::find_if(sources, &ErrorSource::inputs_are_partial);
-  if (first == sources.end()) return {};
-  const auto others = std::ranges::count_if(sources, &ErrorSource::inputs_are_partial) - 1;
-  return fmt::format(
-      "  error made at     not known of {}{}: log the judged engine with --values all to tell what "
-      "came in\n",
-      printable(first->checkpoint.title(), 80),
-      others == 0 ? "" : fmt::format(" and {}", count_of(others, "other")));
-}
-
-// The checkpoints that made most of their error themselves.
-std::string error_source_lines(const Comparison& comparison) {
-  constexpr size_t kMost = 3;
-  constexpr double kWorthTelling = 0.1;  // of the largest
-  constexpr double kOfItsError = 0.01;   // what made less than this made none
-  std::string text;
-  for (size_t i = 0; i < std::min(kMost, comparison.error_sources.size()); ++i) {
-    const ErrorSource& source = comparison.error_sources[i];
-    if (!source.own || *source.own < kWorthTelling * *comparison.error_sources[0].own) break;
-    if (!(*source.own > kOfItsError * source.rel_l2)) continue;
-    text += fmt::format("  error made at     {} at token {}: {} of its own, {} came in\n",
-                        printable(source.checkpoint.title(), 80), source.token_idx,
-                        short_number(source.own), short_number(source.inherited));
-  }
-  return text + partial_input_line(comparison);
-}
-
 std::string cause_lines(const Comparison& comparison) {
-  std::string text = error_source_lines(comparison);
+  std::string text;
+  for (const ErrorOrigin& origin : error_origins(comparison)) {
+    text += fmt::format("  {:<18}{}\n", origin.what, origin.text);
+  }
   for (const Cause& cause : comparison.causes) {
     text += fmt::format("  cause             {}: {}\n", cause.name, printable(cause.sentence, 700));
   }

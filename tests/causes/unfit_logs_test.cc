@@ -302,6 +302,8 @@ TEST_F(UnfitLogs, SuggestsAModelIfNothingElseIsMissing) {
     EXPECT_LT(in_part.find("--checkpoints ops --values all"), in_part.find("--model")) << in_part;
     EXPECT_THAT(hint(set, 10, true), HasSubstr("; give --model to look further"));
   }
+  EXPECT_THAT(hint("layers", 10, true), HasSubstr("--values all, or give --model: "));
+  EXPECT_THAT(hint("layers", 10, false), Not(HasSubstr("--model")));
   EXPECT_THAT(hint("ops", kAllValues, false), HasSubstr("; give --model to look further"));
   EXPECT_THAT(hint("logits", kAllValues, false), HasSubstr("such as final_norm"));
 }

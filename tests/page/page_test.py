@@ -39,6 +39,32 @@ class PageTest(PageCase):
                         .startswith("First divergence: layer_3_ffn_out, token 4, "))
         self.shot("diverged")
 
+    def test_the_head_says_what_was_run_and_warns_before_the_figures(self):
+        def run(name, kind, sha):
+            header = {"assay": 1, "model": {"name": name, "type": kind, "sha256": sha * 64}, "tokens": [1, 2], "engine": "toy", "math": "exact"}
+            return [header, *logs.model()]
+        self.show(run("one", "F32", "a"), run("one", "Q8_0", "b"))
+        self.shot("head")
+        self.assertEqual(self.texts(".files .run"), ["one, F32, toy, exact", "one, Q8_0, toy, exact"])
+        warnings = self.texts("#head .warnings li")
+        self.assertEqual(len(warnings), 1)
+        self.assertIn("the logs are of different model files", warnings[0])
+        self.assertTrue(self.browser.evaluate(
+            "(document.querySelector('.warnings').compareDocumentPosition(document.querySelector('.figures')) & 4) === 4"))
+
+    def test_where_the_error_jumps_stands_with_the_first_divergence(self):
+        """The jump at layer 1 is within the tolerance, and layer 2 is the first that is not."""
+        got = logs.model(layers=4)
+        for item in got:
+            layer = int(item["checkpoint"].split("_")[1]) if item["checkpoint"].startswith("layer_") else -1
+            off = 0 if layer < 1 else 5e-3 if layer == 1 else 2e-2
+            item["values"] = [v * (1 + off) for v in item["values"]]
+        self.show(logs.model(layers=4), got)
+        self.shot("jump")
+        self.assertTrue(self.texts(".first .place")[0].startswith("layer_2_"))
+        self.assertTrue(any(text.startswith("Error jumps atlayer_1_output: from 0 in the layer before to 0.005")
+                            for text in self.texts(".first dl > div")), self.texts(".first dl > div"))
+
     def test_loads_nothing(self):
         page = self.show(logs.model(), logs.model())
         self.assertEqual([url for url in page.requests if not url.endswith("/page.html")], [])

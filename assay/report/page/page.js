@@ -32,6 +32,12 @@ function headFigures() {
     data.quarantined > 0 && figure('Garbage values', data.quarantined.toLocaleString('en'), 'each with its reason below'));
 }
 
+// A log, and what its header says of it.
+function file(title, path, run) {
+  return [html('dt', {}, title), html('dd', {}, html('bdi', { class: 'name' }, shown(path)),
+    run !== '' && [' ', html('bdi', { class: 'run' }, shown(run))])];
+}
+
 function head() {
   fill(document.getElementById('head'), [
     html('p', { class: 'kicker' }, 'Assay comparison'),
@@ -40,8 +46,9 @@ function head() {
     html('p', {}, data.meaning[0].toUpperCase() + data.meaning.slice(1) + '.'),
     html('p', { class: 'evidence' }, 'Evidence: ' + data.evidence + '.'),
     html('dl', { class: 'files' },
-      html('dt', {}, 'Reference'), html('dd', {}, html('bdi', { class: 'name' }, shown(data.ref))),
-      html('dt', {}, 'Log'), html('dd', {}, html('bdi', { class: 'name' }, shown(data.got)))),
+      file('Reference', data.ref, data.ref_run), file('Log', data.got, data.got_run)),
+    data.warnings.length > 0 && html('ul', { class: 'warnings', 'aria-label': 'Warnings' },
+      data.warnings.map((warning) => html('li', {}, shown(warning)))),
     headFigures()]);
 }
 
@@ -61,10 +68,12 @@ function firstSection() {
     html('p', { class: 'place' }, name(first.checkpoint), ` at token ${first.token}`),
     html('p', { class: 'why' }, shown(first.text)),
     html('dl', {},
+      data.origins.map((origin) => html('div', {}, html('dt', {}, origin.what[0].toUpperCase() + origin.what.slice(1)),
+        html('dd', {}, shown(origin.text)))),
       causes.length > 0 && html('div', {}, html('dt', {}, 'Likely causes, best first'),
         html('dd', {}, html('ol', { class: 'causes' }, causes.map((cause) =>
           html('li', {}, html('strong', {}, shown(cause.name.replaceAll('_', ' '))), ' – ', shown(cause.sentence)))))),
-      causes.length === 0 && data.cause_hint !== '' && html('div', {}, html('dt', {}, 'Cause'), html('dd', {}, shown(data.cause_hint))),
+      causes.length === 0 && data.cause_hint !== '' && html('div', {}, html('dt', {}, 'No cause found'), html('dd', {}, shown(data.cause_hint))),
       data.passing_tolerance !== '' && html('div', {}, html('dt', {}, 'Smallest tolerance that would pass'), html('dd', {}, passingText())),
       html('div', {}, html('dt', {}, 'Compare again'), html('dd', {}, commandLine()))));
   part.classList.add('first');
@@ -173,7 +182,7 @@ function checkpointSection() {
 }
 
 function noteSection() {
-  const notes = [...data.warnings];
+  const notes = [];
   if (data.offset !== 0) notes.push(`Token 0 of the reference is token ${data.offset} of the log (confidence ${format(data.confidence)}).`);
   if (data.split) {
     const token = (id) => id === null ? 'another token' : word(id);

@@ -20,7 +20,12 @@
 namespace assay {
 namespace {
 
-constexpr size_t kMaxCommandBytes = 8000;
+// Of a command, or of a sentence, of which the end is what helps.
+constexpr size_t kMaxSentenceBytes = 8000;
+
+std::string sentence(std::string_view text) {
+  return markdown(text, kMaxSentenceBytes);
+}
 
 std::string code(std::string_view text) {
   return "<code>" + markdown(text) + "</code>";
@@ -60,18 +65,18 @@ std::string head(const Comparison& comparison, const ReportContext& context) {
                                  outcome_name(comparison), verdict_meaning(comparison),
                                  code(comparison.got_path), code(comparison.ref_path));
   if (comparison.first_divergence) {
-    text += fmt::format("**First divergence:** {}\n\n", markdown(first_failure_text(comparison)));
+    text += fmt::format("**First divergence:** {}\n\n", sentence(first_failure_text(comparison)));
   }
   for (const ErrorOrigin& origin : error_origins(comparison)) {
-    text += fmt::format("**E{}:** {}\n\n", origin.what.substr(1), markdown(origin.text));
+    text += fmt::format("**E{}:** {}\n\n", origin.what.substr(1), sentence(origin.text));
   }
   for (const Cause& cause : comparison.causes) {
     text +=
-        fmt::format("- likely cause: **{}**, {}\n", markdown(cause.name), markdown(cause.sentence));
+        fmt::format("- likely cause: **{}**, {}\n", markdown(cause.name), sentence(cause.sentence));
   }
   if (!comparison.causes.empty()) text += '\n';
   const std::string hint = cause_hint(comparison);
-  if (!hint.empty()) text += fmt::format("No cause found: {}.\n\n", markdown(hint));
+  if (!hint.empty()) text += fmt::format("No cause found: {}.\n\n", sentence(hint));
   const std::string least = passing_tolerance(comparison);
   if (!least.empty()) text += fmt::format("Would pass with {}.\n\n", least);
   text += evidence_text(comparison);
@@ -88,7 +93,7 @@ std::string head(const Comparison& comparison, const ReportContext& context) {
     text += fmt::format("; the generations part at token {}, {}", comparison.split->token_idx,
                         after_split_text(comparison));
   }
-  if (!comparison.flips.empty()) text += "; " + markdown(flips_text(comparison));
+  if (!comparison.flips.empty()) text += "; " + sentence(flips_text(comparison));
   if (comparison.alignment.offset != 0) {
     text += fmt::format("; aligned by an offset of {}", comparison.alignment.offset);
   }
@@ -97,13 +102,12 @@ std::string head(const Comparison& comparison, const ReportContext& context) {
   }
   text += ".\n\n";
   const std::string incomplete = incomplete_text(comparison);
-  if (!incomplete.empty()) text += markdown(incomplete) + "\n\n";
+  if (!incomplete.empty()) text += sentence(incomplete) + "\n\n";
   for (const std::string& warning : comparison.warnings) {
-    text += fmt::format("- &#9888;&#65039; {}\n", markdown(warning));
+    text += fmt::format("- &#9888;&#65039; {}\n", sentence(warning));
   }
   if (!comparison.warnings.empty()) text += '\n';
-  return text + fmt::format("Compare again: <code>{}</code>\n\n",
-                            markdown(context.command, kMaxCommandBytes));
+  return text + fmt::format("Compare again: <code>{}</code>\n\n", sentence(context.command));
 }
 
 }  // namespace

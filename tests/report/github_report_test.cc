@@ -91,6 +91,18 @@ TEST(GithubAnnotations, AnIncompleteComparisonHasOne) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
 }
 
+// Breaks if the sentence were cut that says how to get a verdict: what helps stands at its end.
+TEST(GithubSummary, SaysWhatHelpsToTheEnd) {
+  Comparison incomplete = incomplete_example();
+  incomplete.got_path = std::string(150, 'g') + ".jsonl";
+  EXPECT_THAT(summary(incomplete),
+              HasSubstr("narrow the comparison to what was logged with &#45;&#45;checkpoints"));
+  EXPECT_THAT(summary(incomplete), HasSubstr("or accept what is missing with &#45;&#45;allow"));
+  Comparison diverged = example_comparison();
+  diverged.cause_hint = std::string(300, 'h') + " end";
+  EXPECT_THAT(summary(diverged), HasSubstr(" end.\n"));
+}
+
 TEST(GithubSummary, TellsWhatIsMissing) {
   const std::string text = summary(incomplete_example());
   EXPECT_THAT(text, StartsWith("### &#9888;&#65039; INCOMPLETE: nothing failed, but 3 records"));

@@ -52,6 +52,22 @@ class PageTest(PageCase):
         self.assertTrue(self.browser.evaluate(
             "(document.querySelector('.warnings').compareDocumentPosition(document.querySelector('.figures')) & 4) === 4"))
 
+    def test_the_checkpoints_that_fail_stand_first_and_whole(self):
+        ref = logs.model(layers=12)
+        got = [item for item in logs.model(layers=12, fault=(7, "v", 2)) if item["token_idx"] < 4]
+        for width in (1280, 420):
+            page = self.show(ref, got, width=width, phone=width == 420)
+            table = "document.querySelector('[aria-label=Checkpoints].rows')"
+            self.assertTrue(self.texts("[aria-label=Checkpoints] tbody tr")[0].startswith("layer_7_vwrong2 of 4"))
+            fits = page.evaluate(f"{table}.scrollWidth <= {table}.clientWidth")
+            self.assertEqual(fits, width == 1280)
+            # What is cut off is faded, until it is scrolled to.
+            self.assertEqual(page.evaluate(f"getComputedStyle({table}).maskImage !== 'none'"), not fits)
+            page.evaluate(f"{table}.scrollLeft = 9999")
+            page.settle()
+            self.assertEqual(page.evaluate(f"getComputedStyle({table}).maskImage"), "none")
+            self.shot(f"checkpoints-{width}")
+
     def test_where_the_error_jumps_stands_with_the_first_divergence(self):
         """The jump at layer 1 is within the tolerance, and layer 2 is the first that is not."""
         got = logs.model(layers=4)
@@ -207,7 +223,10 @@ class PageTest(PageCase):
             # A checkpoint that is missing altogether has its row.
             rows = self.texts("[aria-label=Checkpoints] tbody tr")
             self.assertEqual(len(rows), 27)
-            self.assertIn("layer_1_qmissing\u2013\u2013\u2013\u2013\u2013\u20135 unproven, first at token 0: it is missing in the other log", rows)
+            self.assertEqual(rows[0], "layer_1_qmissing\u2013\u2013\u2013\u2013\u2013\u20135 unproven, first at token 0")
+            # One reason is said once.
+            about = [text for text in self.texts("section > .about") if "it is missing in the other log" in text]
+            self.assertEqual(len(about), 1)
             self.assertEqual(page.evaluate(logs.script("contrast.js")), [])
             # Grey stands out from the page and from all that passes, 3 to 1 and by its bar (WCAG 2.1, 1.4.11).
             self.assertGreaterEqual(page.evaluate("""(() => {

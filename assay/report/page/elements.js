@@ -99,18 +99,28 @@ function section(title, about, ...children) {
     about && html('p', { class: 'about' }, about), ...children);
 }
 
+// Fades the right edge of a box that scrolls while there is more to the right.
+function markMore(box) {
+  const mark = () =>
+    box.classList.toggle('more', box.scrollLeft + box.clientWidth < box.scrollWidth - 1);
+  box.addEventListener('scroll', mark, { passive: true });
+  const sizes = new ResizeObserver(mark);
+  for (const one of [box, ...box.children]) sizes.observe(one);
+  return box;
+}
+
 // A table of plain cells. `header`: the columns' names; `rows`: arrays of strings or nodes, whose
 // first is the row's name.
 function listTable(caption, header, rows, textColumns = []) {
   const cell = (content, i) =>
     i === 0 ? html('th', { scope: 'row' }, content)
       : html('td', { class: textColumns.includes(i) ? 'text' : null }, content);
-  return html('div', { class: 'scroll rows', tabindex: '0', role: 'region', 'aria-label': caption },
+  return markMore(html('div', { class: 'scroll rows', tabindex: '0', role: 'region', 'aria-label': caption },
     html('table', { class: 'list' },
       html('caption', { class: 'unseen' }, caption),
       html('thead', {}, html('tr', {}, header.map((text, i) =>
         html('th', { scope: 'col', class: textColumns.includes(i) ? 'text' : null }, text)))),
-      html('tbody', {}, rows.map((row) => html('tr', {}, row.map(cell))))));
+      html('tbody', {}, rows.map((row) => html('tr', {}, row.map(cell)))))));
 }
 
 // A table that stands for a chart, made when it is opened.

@@ -148,12 +148,23 @@ function tokenChart() {
     }));
 }
 
-// Of a checkpoint what was not shown, "–" where all of it was.
-function unshownCell({ unproven, excused, firstUnproven, reason }) {
+// Why checkpoints have something unproven, where that is the same for all of them; else null.
+function commonReason() {
+  const reasons = new Set(checkpoints.filter((one) => one.unproven > 0).map((one) => one.reason));
+  return reasons.size === 1 ? [...reasons][0] : null;
+}
+
+// Of a checkpoint what was not shown, "–" where all of it was; without the reason where `common`
+// is that of all.
+function unshownCell({ unproven, excused, firstUnproven, reason }, common) {
   const parts = [];
-  if (unproven > 0) parts.push(`${unproven.toLocaleString('en')} unproven, first at token ${firstUnproven}: ${shown(reason)}`);
+  if (unproven > 0) {
+    parts.push(`${unproven.toLocaleString('en')} unproven, first at token ${firstUnproven}` +
+      (common === null ? `: ${shown(reason)}` : ''));
+  }
   if (excused > 0) parts.push(`${excused.toLocaleString('en')} excused`);
-  return parts.length > 0 ? html('span', { class: 'reason' }, parts.join('; ')) : '–';
+  if (parts.length === 0) return '–';
+  return html('span', { class: common === null ? 'reason' : null }, parts.join('; '));
 }
 
 function statusCell(checkpoint, record) {
@@ -165,6 +176,7 @@ function statusCell(checkpoint, record) {
 function checkpointSection() {
   const worst = worstBy(records, (record) => record.checkpoint.index);
   const hasGaps = data.unproven + data.excused > 0;
+  const common = commonReason();
   const header = ['checkpoint', 'status', 'failed', 'worst at token', 'rel L2', 'tolerance', 'largest difference', 'cosine',
     ...(hasFloors ? ['× floor'] : []), ...(hasGaps ? ['not shown'] : [])];
   const figures = (record) => [record.token, format(record.relL2), format(record.tolerance), format(record.maxAbs),
@@ -174,10 +186,13 @@ function checkpointSection() {
     const record = worst.get(checkpoint.index);
     return [name(checkpoint.text), statusCell(checkpoint, record),
       checkpoint.records === 0 ? '–' : `${checkpoint.failed.toLocaleString('en')} of ${checkpoint.records.toLocaleString('en')}`,
-      ...(record ? figures(record) : Array(hasFloors ? 6 : 5).fill('–')), ...(hasGaps ? [unshownCell(checkpoint)] : [])];
+      ...(record ? figures(record) : Array(hasFloors ? 6 : 5).fill('–')), ...(hasGaps ? [unshownCell(checkpoint, common)] : [])];
   };
-  return section('Checkpoints', 'Each checkpoint with its worst token, in the order in which the network computes.',
-    listTable('Checkpoints', header, checkpoints.slice(0, 1000).map(row), [1, ...(hasGaps ? [header.length - 1] : [])]),
+  const place = (checkpoint) => checkpoint.failed > 0 ? 0 : checkpoint.unproven > 0 ? 1 : 2;
+  const sorted = [...checkpoints].sort((a, b) => place(a) - place(b));
+  return section('Checkpoints', 'Each checkpoint with its worst token: those that fail, those that are unproven, then the rest, each in the order in which the network computes.' +
+    (common === null ? '' : ` What is unproven is so for one reason: ${shown(common)}.`),
+    listTable('Checkpoints', header, sorted.slice(0, 1000).map(row), [1, ...(hasGaps ? [header.length - 1] : [])]),
     checkpoints.length > 1000 && html('p', { class: 'note' }, count(checkpoints.length - 1000, 'further checkpoint is', 'further checkpoints are') + ' not listed.'));
 }
 

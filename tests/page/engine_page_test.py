@@ -32,6 +32,10 @@ class EnginePageTest(PageCase):
         self.assertTrue(any("assay conform assay --features yarn_beta_fast" in text for text in self.texts("code")))
         self.check_names(("table", "link"))
         self.shot("conformance")
+        self.browser.screen(420, 800, False, True)
+        self.browser.settle()
+        self.check_first_column_stays("main section .scroll")
+        self.shot("conformance_phone")
 
     def test_deviations_come_first_and_their_text_is_no_markup(self):
         engine = f"echo \"{MARKUP}\" >&2; exit 7"

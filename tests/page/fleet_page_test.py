@@ -84,6 +84,19 @@ class FleetPageTest(PageCase):
         self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), 390)
         self.shot("fleet_phone")
 
+    def test_commits_are_short_and_leave_room_on_a_phone(self):
+        data = fleet()
+        for row in [*data["trends"], *data["new"]]:
+            row["commit"] = (row["commit"] * 7)[:40]
+        for row in data["new"]:
+            row["commit_before"] = "c0ffee" * 7
+        page = self.show(data, width=420, phone=True, dark=True)
+        self.assertEqual({len(text) for text in self.texts("[aria-label^='Commits of'] tbody th")}, {12})
+        self.assertTrue(all(text.endswith("commit c0ffeec0ffee") for text in self.texts("section:first-of-type td:nth-child(8)")))
+        self.check_first_column_stays("[aria-label^='Commits of'].rows, [aria-label=Engines].rows")
+        self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), 420)
+        self.shot("fleet_commits_phone")
+
     def test_what_is_no_report_is_one_line(self):
         path = os.path.join(self.folder.name, "bad.json")
         for text in ("{", "[]", '{"text": 1}'):

@@ -42,6 +42,18 @@ class PageCase(unittest.TestCase):
         return self.browser.evaluate(
             f"[...document.querySelectorAll({json.dumps(selector)})].map((e) => e.textContent)")
 
+    def check_first_column_stays(self, selector):
+        """Of each table there, the second column can be seen beside the first, which stays when the rest is scrolled."""
+        for place in self.browser.evaluate(f"""[...document.querySelectorAll({json.dumps(selector)})].map((box) => {{
+          const edges = (cell) => [cell.getBoundingClientRect().left, cell.getBoundingClientRect().right];
+          const cells = box.querySelector('tbody tr').cells;
+          const whole = edges(cells[1])[1] <= box.getBoundingClientRect().right;
+          const start = edges(cells[0])[0];
+          box.scrollLeft = 200;
+          return [box.ariaLabel, whole, edges(cells[0])[0] === start];
+        }})"""):
+            self.assertEqual(place[1:], [True, True], place[0])
+
     def check_names(self, roles):
         """Every part that a screen reader stops at has a name; parts of all these roles are there."""
         nodes = self.browser.accessibility()

@@ -23,6 +23,10 @@ function fleetHead() {
       counts.problems > 0 && figure('Not judged', counts.problems.toLocaleString('en'), 'each with its reason below'))]);
 }
 
+function commitText(commit) {
+  return Array.from(shown(commit)).slice(0, 12).join('');
+}
+
 function command(row) {
   if (!row.reference) return null;
   const folder = (run) => `'${(fleet.dataset + '/run=' + run + '/log.parquet').replaceAll("'", "'\\''")}'`;
@@ -40,14 +44,14 @@ function whereText(row) {
 function beforeText(row) {
   if (row.state_before === null) return 'had no such run';
   const moved = row.checkpoint_before && row.checkpoint_before !== row.checkpoint;
-  return row.state_before + (moved ? `, first at ${row.checkpoint_before}` : '') + (row.commit_before ? `, commit ${row.commit_before}` : '');
+  return row.state_before + (moved ? `, first at ${row.checkpoint_before}` : '') + (row.commit_before ? `, commit ${commitText(row.commit_before)}` : '');
 }
 
 function changeSection(title, about, rows, total, reason) {
   if (rows.length === 0) return null;
   return section(title, about,
     listTable(title, ['engine', 'model', 'type', 'prompt', 'commit', 'state', 'first divergence', 'the night before', 'compare again'],
-      rows.map((row) => [shortened(row.engine, 60), name(row.model), shortened(row.type, 20), shortened(row.prompt, 60), shortened(row.commit, 16),
+      rows.map((row) => [shortened(row.engine, 60), name(row.model), shortened(row.type, 20), shortened(row.prompt, 60), commitText(row.commit),
         html('span', { class: row.state === 'parity' ? 'good' : row.state === 'diverged' ? 'bad' : 'caution' }, row.state),
         html('span', { class: 'reason' }, reason ? shown(whereText(row)) : '–'), shown(beforeText(row)), command(row)]),
       [1, 2, 3, 4, 5, 6, 7, 8]),
@@ -75,17 +79,17 @@ function opSection() {
 
 function trendSection(engine, rows) {
   const xs = rows.map((_, i) => i);
-  const label = (i) => shortened(rows[i].commit || 'none', 10);
+  const label = (i) => commitText(rows[i].commit || 'none');
   const values = (key) => rows.map((row) => row[key] === null ? undefined : number(row[key]));
   const table = listTable('Commits of ' + shortened(engine, 60), ['commit', 'first night', 'runs', 'diverged', 'median error', 'worst error'],
-    [...rows].reverse().slice(0, 200).map((row) => [shortened(row.commit || 'none', 40), row.night, row.runs,
+    [...rows].reverse().slice(0, 200).map((row) => [commitText(row.commit || 'none'), row.night, row.runs,
       html('span', { class: row.diverged > 0 ? 'bad' : 'soft' }, row.diverged),
       row.median_error === null ? '–' : format(row.median_error), row.worst_error === null ? '–' : format(row.worst_error)]));
   return section('Trend of ' + shortened(engine, 60), 'The error of the last checkpoint over commits, oldest first, all runs of each.',
     rows.length > 1 && lineChart({
       label: 'error over commits of ' + shortened(engine, 60), xTitle: 'commit', xs, limits: [],
       series: [{ name: 'worst run', values: values('worst_error') }, { name: 'median run', values: values('median_error') }],
-      xText: (i, long) => (long ? 'commit ' : '') + label(i),
+      xText: (i, long) => long ? 'commit ' + label(i) : label(i).slice(0, 6),
     }), table);
 }
 

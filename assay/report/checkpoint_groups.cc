@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "assay/compare/evidence.h"
 #include "assay/report/failure_text.h"
 #include "base/count_of.h"
 
@@ -12,6 +13,7 @@ namespace assay {
 namespace {
 
 void add_unproven(int64_t token_idx, std::string_view reason, CheckpointGroup& group) {
+  group.after_split += reason == kAfterSplit ? 1 : 0;
   if (group.unproven++ > 0 && group.first_unproven <= token_idx) return;
   group.first_unproven = token_idx;
   group.reason = reason;

@@ -19,6 +19,7 @@ struct CheckpointGroup {
   std::vector<const RecordResult*> failures;  // by token
   int64_t zeros = 0;                          // records that hold nothing but zeros on both sides
   int64_t unproven = 0;                       // records of the reference, compared or missing
+  int64_t after_split = 0;                    // of these, from where the two logs part
   int64_t excused = 0;
   int64_t first_unproven = 0;  // its token
   std::string_view reason;     // why that is unproven

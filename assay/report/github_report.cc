@@ -40,10 +40,10 @@ std::string group_text(const CheckpointGroup& group) {
 std::string row(const Comparison& comparison, const CheckpointGroup& group) {
   if (group.worst == nullptr) {
     const bool excused = group.unproven == 0;
-    return fmt::format(
-        "| {} {} | {} | - | - | - | - | - | {} |\n", excused ? "&#9989;" : "&#9888;&#65039;",
-        code(name_of(comparison, group.checkpoint).title()),
-        excused ? "-" : fmt::format("{}", group.first_unproven), excused ? "excused" : "missing");
+    return fmt::format("| {} {} | {} | - | - | - | - | - | {} |\n",
+                       excused ? "&#9989;" : "&#9888;&#65039;",
+                       code(name_of(comparison, group.checkpoint).title()),
+                       excused ? "-" : fmt::format("{}", group.first_unproven), state_name(group));
   }
   const RecordResult& worst = *group.worst;
   const Metrics& m = worst.metrics;
@@ -54,7 +54,7 @@ std::string row(const Comparison& comparison, const CheckpointGroup& group) {
                      code(name_of(comparison, group.checkpoint).title()), worst.token_idx,
                      group.failures.size(), group.records, short_number(m.rel_l2),
                      short_number(worst.tolerance), short_number(m.max_abs), m.cosine,
-                     verdict_name(worst.status));
+                     state_name(group));
 }
 
 std::string head(const Comparison& comparison, const ReportContext& context) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "assay/compare/evidence.h"
 #include "assay/report/checkpoint_groups.h"
 #include "assay/report/error_origin.h"
 #include "assay/report/failure_text.h"
@@ -72,6 +73,10 @@ std::string test_case(const Comparison& comparison, const CheckpointGroup& group
   if (!group.failures.empty()) {
     return text + ">\n" + failure(comparison, group) + "    </testcase>\n";
   }
+  if (group.unproven > 0 && group.unproven == group.after_split) {
+    return text + fmt::format(">\n      <skipped message=\"{}\"/>\n    </testcase>\n",
+                              xml_attribute(unproven_tokens(group)));
+  }
   if (group.unproven > 0) {
     return text + fmt::format(
                       ">\n      <failure type=\"unproven\" message=\"{}\"/>\n    "
@@ -82,6 +87,18 @@ std::string test_case(const Comparison& comparison, const CheckpointGroup& group
     return text + ">\n      <skipped message=\"all zeros on both sides\"/>\n    </testcase>\n";
   }
   return text + "/>\n";
+}
+
+// What the two logs did not compute alike from where they part is one case that fails, and not one
+// of each checkpoint, among which those would drown that are wrong.
+std::string after_split_case(const Comparison& comparison, int64_t records) {
+  std::string where;
+  if (comparison.split) where = fmt::format(" from token {} on", comparison.split->token_idx);
+  return fmt::format(
+      "    <testcase classname=\"model\" name=\"after the split\" time=\"0\">\n"
+      "      <failure type=\"unproven\" message=\"{}{} {} unproven: {}\"/>\n    </testcase>\n",
+      count_of(records, "record of the reference", "records of the reference"), where,
+      plural(records == 1, "is", "are"), kAfterSplit);
 }
 
 }  // namespace
@@ -101,17 +118,22 @@ std::string junit_property(std::string_view name, std::string_view value) {
 void JunitReport::write(const Comparison& comparison, const ReportContext& context,
                         const TextSink& sink) const {
   const std::vector<CheckpointGroup> groups = group_by_checkpoint(comparison);
-  const auto is_bad = [](const CheckpointGroup& g) {
-    return !g.failures.empty() || g.unproven > 0;
-  };
-  const auto failures = std::count_if(groups.begin(), groups.end(), is_bad);
-  const auto skipped = std::count_if(groups.begin(), groups.end(), [&](const CheckpointGroup& g) {
-    return !is_bad(g) && g.zeros > 0 && g.zeros == g.records;
-  });
+  int64_t failures = 0;
+  int64_t skipped = 0;
+  int64_t after_split = 0;  // records
+  for (const CheckpointGroup& group : groups) {
+    const bool is_bad = !group.failures.empty() || group.unproven > group.after_split;
+    const bool only_zeros = group.zeros > 0 && group.zeros == group.records;
+    failures += is_bad ? 1 : 0;
+    skipped += !is_bad && (group.unproven > 0 || only_zeros) ? 1 : 0;
+    after_split += group.after_split;
+  }
+  const int64_t own = after_split > 0 ? 1 : 0;  // its case
   sink("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
-  sink(junit_suite("assay compare", context, std::ssize(groups), failures, skipped));
+  sink(junit_suite("assay compare", context, std::ssize(groups) + own, failures + own, skipped));
   sink(properties(comparison, context));
   for (const CheckpointGroup& group : groups) sink(test_case(comparison, group));
+  if (own > 0) sink(after_split_case(comparison, after_split));
   sink("    <system-out>");
   TableReport().write(comparison, {.command = context.command, .style = {kWidth, false}},
                       [&](std::string_view text) { sink(xml_text(text)); });

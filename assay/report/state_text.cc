@@ -12,6 +12,19 @@
 
 namespace assay {
 
+std::string_view state_name(const RecordResult& result) {
+  const bool decided = result.evidence != Evidence::kUnproven ||
+                       result.status == Verdict::kInconclusive;  // nothing but zeros
+  return decided ? verdict_name(result.status) : evidence_name(result.evidence);
+}
+
+std::string_view state_name(const CheckpointGroup& group) {
+  if (group.worst != nullptr && group.worst->failed()) return state_name(*group.worst);
+  const bool only_zeros = group.zeros > 0 && group.zeros == group.records;
+  if (group.unproven > (only_zeros ? group.zeros : 0)) return evidence_name(Evidence::kUnproven);
+  return group.worst == nullptr ? evidence_name(Evidence::kExcused) : state_name(*group.worst);
+}
+
 std::string after_split_text(const Comparison& comparison) {
   const int64_t count = comparison.split->left_out;
   const auto gap = std::ranges::find(comparison.gaps, kAfterSplit, &Gap::reason);

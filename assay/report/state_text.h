@@ -1,10 +1,18 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "assay/compare/comparison.h"
+#include "assay/report/checkpoint_groups.h"
 
 namespace assay {
+
+// The one word for what became of a record: its status where that was decided, else "unproven".
+std::string_view state_name(const RecordResult& result);
+
+// The same of all records of a checkpoint: what fails, then what is unproven, decides.
+std::string_view state_name(const CheckpointGroup& group);
 
 // What became of the records from the token at which the two logs part, which there must be: "384
 // records of the reference from there on are unproven".

@@ -160,7 +160,7 @@ std::string cause_lines(const Comparison& comparison) {
 }
 
 std::vector<std::string> record_cells(const Comparison& comparison, const RecordResult& result,
-                                      bool floors) {
+                                      std::string_view state, bool floors) {
   const Metrics& m = result.metrics;
   std::string argmax = "-";
   if (m.argmax_ref && m.argmax_got) argmax = m.argmax_ref == m.argmax_got ? "same" : "differs";
@@ -173,7 +173,7 @@ std::vector<std::string> record_cells(const Comparison& comparison, const Record
                                     short_number(m.kl),
                                     argmax,
                                     fmt::format("{}/{}", m.compared, m.n),
-                                    std::string(verdict_name(result.status))};
+                                    std::string(state)};
   if (floors) cells.insert(cells.begin() + kAfterRelL2, short_number(result.times_floor()));
   return cells;
 }
@@ -198,21 +198,38 @@ std::string unproven_lines(const Comparison& comparison, const TextStyle& style)
   return text;
 }
 
-std::string records_table(const Comparison& comparison, const TextStyle& style) {
-  std::vector<const RecordResult*> rows;
+// A row of the table: a record, and what is said of it.
+struct Row {
+  const RecordResult* record = nullptr;
+  std::string_view state;
+  Color color = Color::kNone;
+};
+
+std::vector<Row> table_rows(const Comparison& comparison, bool& each_record) {
+  std::vector<Row> rows;
   for (const CheckpointGroup& group : group_by_checkpoint(comparison)) {
-    if (group.worst != nullptr) rows.push_back(group.worst);
+    if (group.worst == nullptr) continue;
+    const bool unproven = group.failures.empty() && group.unproven > 0;
+    rows.push_back(
+        {group.worst, state_name(group), unproven ? Color::kCaution : color_of(*group.worst)});
   }
-  const bool each_record = rows.size() <= kFewCheckpoints;
-  if (each_record) {
-    rows.clear();
-    for (const RecordResult& result : comparison.results) rows.push_back(&result);
+  each_record = rows.size() <= kFewCheckpoints;
+  if (!each_record) return rows;
+  rows.clear();
+  for (const RecordResult& result : comparison.results) {
+    rows.push_back({&result, state_name(result), color_of(result)});
   }
+  return rows;
+}
+
+std::string records_table(const Comparison& comparison, const TextStyle& style) {
+  bool each_record = false;
+  const std::vector<Row> rows = table_rows(comparison, each_record);
   // When there are too many, those that fail stay, then the first.
   std::vector<const RecordResult*> shown;
   for (const bool failed : {true, false}) {
-    for (const RecordResult* row : rows) {
-      if (row->failed() == failed && shown.size() < kMaxRows) shown.push_back(row);
+    for (const Row& row : rows) {
+      if (row.record->failed() == failed && shown.size() < kMaxRows) shown.push_back(row.record);
     }
   }
   std::vector<std::string> columns = {"checkpoint", each_record ? "token" : "worst at",
@@ -223,9 +240,9 @@ std::string records_table(const Comparison& comparison, const TextStyle& style) 
   const bool floors = has_floors(comparison);
   if (floors) columns.insert(columns.begin() + kAfterRelL2, "x floor");
   TextTable table(columns);
-  for (const RecordResult* row : rows) {
-    if (std::find(shown.begin(), shown.end(), row) == shown.end()) continue;
-    table.add(record_cells(comparison, *row, floors), color_of(*row));
+  for (const Row& row : rows) {
+    if (std::find(shown.begin(), shown.end(), row.record) == shown.end()) continue;
+    table.add(record_cells(comparison, *row.record, row.state, floors), row.color);
   }
   std::string text = table.text(style);
   if (rows.size() > shown.size()) {

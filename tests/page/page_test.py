@@ -223,7 +223,7 @@ class PageTest(PageCase):
             # A checkpoint that is missing altogether has its row.
             rows = self.texts("[aria-label=Checkpoints] tbody tr")
             self.assertEqual(len(rows), 27)
-            self.assertEqual(rows[0], "layer_1_qmissing\u2013\u2013\u2013\u2013\u2013\u20135 unproven, first at token 0")
+            self.assertEqual(rows[0], "layer_1_qunproven\u2013\u2013\u2013\u2013\u2013\u20135 unproven, first at token 0")
             # One reason is said once.
             about = [text for text in self.texts("section > .about") if "it is missing in the other log" in text]
             self.assertEqual(len(about), 1)

@@ -107,7 +107,7 @@ TEST(GithubSummary, TellsWhatIsMissing) {
   const std::string text = summary(incomplete_example());
   EXPECT_THAT(text, StartsWith("### &#9888;&#65039; INCOMPLETE: nothing failed, but 3 records"));
   EXPECT_THAT(text, HasSubstr("| &#9888;&#65039; <code>layer_4_q</code> | 7 | - | - | - | - | - | "
-                              "missing |\n"));
+                              "unproven |\n"));
   // Compared at one token and missing at another: no check mark.
   EXPECT_THAT(text, HasSubstr("| &#9888;&#65039; <code>layer_3_q</code> | 7 | 0 of 1 |"));
   EXPECT_THAT(text, HasSubstr("| &#9989; <code>logits</code> |"));

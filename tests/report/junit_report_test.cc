@@ -56,6 +56,26 @@ TEST(JunitReport, AMissingCheckpointIsAFailedCase) {
                         "whole, 1 partial, 1 excused, 3 unproven, argmax 1 of 1 (1 excused)\"/>"));
 }
 
+// Breaks if each checkpoint failed that was not compared after the two parted: those that are wrong
+// would drown.
+TEST(JunitReport, WhatFollowsASplitFailsOnce) {
+  Comparison comparison = incomplete_example();
+  for (Gap& gap : comparison.gaps) {
+    if (gap.evidence == Evidence::kUnproven) gap.reason = kAfterSplit;
+  }
+  comparison.split = Split{7, 33, 32, 3};
+  const std::string text = junit(comparison);
+  EXPECT_THAT(text, HasSubstr("tests=\"4\" failures=\"1\" errors=\"0\" skipped=\"2\""));
+  EXPECT_THAT(text, HasSubstr("<testcase classname=\"model\" name=\"after the split\" time=\"0\">"
+                              "\n      <failure type=\"unproven\" message=\"3 records of the "
+                              "reference from token 7 on are unproven: the two went on with other "
+                              "tokens\"/>"));
+  // What is missing for another reason fails as it did.
+  comparison.gaps[0].reason = kMissing;
+  EXPECT_THAT(junit(comparison),
+              HasSubstr("tests=\"4\" failures=\"2\" errors=\"0\" skipped=\"1\""));
+}
+
 // Breaks if an accepted gap made a test runner red.
 TEST(JunitReport, AnExcusedCheckpointPasses) {
   Comparison comparison = incomplete_example();

@@ -9,6 +9,7 @@
 
 #include "assay/report/github_report.h"
 #include "assay/report/html_report.h"
+#include "assay/report/junit_report.h"
 #include "assay/report/table_report.h"
 #include "tests/report/example.h"
 
@@ -42,6 +43,34 @@ TEST(StateText, EveryFormatHasTheStateOfTheRecordsAfterASplit) {
       EXPECT_THAT(text, Not(HasSubstr(records + other)));
     }
   }
+}
+
+// Breaks if a checkpoint of which a record is unproven were `noise` here and `incomplete` there.
+TEST(StateText, EveryFormatHasOneWordForTheStateOfACheckpoint) {
+  const Comparison comparison = parted_example(Evidence::kUnproven);
+  EXPECT_EQ(state_name(group_by_checkpoint(comparison)[0]), "wrong");
+  EXPECT_EQ(state_name(group_by_checkpoint(comparison)[1]), "unproven");
+  EXPECT_THAT(text_of(GithubReport(), comparison),
+              testing::ContainsRegex("<code>logits</code>[^\n]* unproven [|]"));
+  EXPECT_THAT(text_of(HtmlReport(), comparison),
+              HasSubstr("\"the two went on with other tokens\",\"unproven\"]"));
+  EXPECT_THAT(text_of(JunitReport(), comparison),
+              HasSubstr("name=\"logits\" time=\"0\">\n      <skipped message=\"unproven at 1 "
+                        "token, the first 8: the two went on with other tokens\"/>"));
+  Comparison many = comparison;  // the table shows the records of few checkpoints one by one
+  many.checkpoints.push_back(parse_checkpoint_name("final_norm"));
+  many.order = {0, 2, 1};
+  many.results.push_back(many.results[1]);
+  many.results.back().checkpoint = 2;
+  const std::string table = text_of(TableReport(), many);
+  EXPECT_THAT(table, testing::ContainsRegex("\n  logits [^\n]* unproven\n"));
+  EXPECT_THAT(table, testing::ContainsRegex("\n  final_norm [^\n]* noise\n"));
+}
+
+TEST(StateText, ExcusedIsTheStateOfACheckpointThatIsNowhereCompared) {
+  Comparison comparison = incomplete_example();
+  for (Gap& gap : comparison.gaps) gap.evidence = Evidence::kExcused;
+  EXPECT_EQ(state_name(group_by_checkpoint(comparison)[1]), "excused");
 }
 
 TEST(StateText, TheReasonIsThatOfTheRecords) {

@@ -167,10 +167,8 @@ function unshownCell({ unproven, excused, firstUnproven, reason }, common) {
   return html('span', { class: common === null ? 'reason' : null }, parts.join('; '));
 }
 
-function statusCell(checkpoint, record) {
-  if (record && !record.pass) return html('span', { class: 'bad' }, record.status.replace('_', ' '));
-  if (checkpoint.unproven > 0) return html('span', { class: 'caution' }, checkpoint.records > 0 ? 'incomplete' : 'missing');
-  return record ? record.status.replace('_', ' ') : 'excused';
+function statusCell({ failed, unproven, state }) {
+  return html('span', { class: failed > 0 ? 'bad' : unproven > 0 ? 'caution' : null }, state);
 }
 
 function checkpointSection() {
@@ -184,7 +182,7 @@ function checkpointSection() {
     ...(hasFloors ? [Number.isNaN(record.floor) ? '–' : format(record.relL2 / record.floor)] : [])];
   const row = (checkpoint) => {
     const record = worst.get(checkpoint.index);
-    return [name(checkpoint.text), statusCell(checkpoint, record),
+    return [name(checkpoint.text), statusCell(checkpoint),
       checkpoint.records === 0 ? '–' : `${checkpoint.failed.toLocaleString('en')} of ${checkpoint.records.toLocaleString('en')}`,
       ...(record ? figures(record) : Array(hasFloors ? 6 : 5).fill('–')), ...(hasGaps ? [unshownCell(checkpoint, common)] : [])];
   };

@@ -1,12 +1,13 @@
 'use strict';
 // The compared records, those that were not shown, and what is computed of them.
 
-const statusNames = ['match', 'noise', 'tie_flip', 'drift', 'wrong', 'inconclusive', 'incomplete'];
+// Of a record; a comparison that is incomplete has records that are unproven.
+const statusNames = ['match', 'noise', 'tie_flip', 'drift', 'wrong', 'inconclusive', 'unproven'];
 const evidenceNames = ['whole', 'partial', 'excused', 'unproven', 'failed'];
 
 const checkpoints = data.checkpoints.map(
-  ([text, layer, op, records, failed, unproven, excused, firstUnproven, reason], index) =>
-    ({ index, text, layer, op, records, failed, unproven, excused, firstUnproven, reason }));
+  ([text, layer, op, records, failed, unproven, excused, firstUnproven, reason, state], index) =>
+    ({ index, text, layer, op, records, failed, unproven, excused, firstUnproven, reason, state: state.replace('_', ' ') }));
 
 const hasFloors = data.records.floor !== undefined;
 

@@ -244,7 +244,7 @@ void append_speed(const Comparison& comparison, const ReportContext& context, Js
   data.array("ref_speed", context.ref_speed, append_figure);
   data.array("got_speed", context.got_speed, append_figure);
   const auto times = [&](std::string_view name, const std::shared_ptr<const LogIndex>& log) {
-    const auto all = log ? token_times(*log, kMaxPageTimes) : std::vector<TokenTime>();
+    const auto all = log ? decode_times(*log, kMaxPageTimes) : std::vector<TokenTime>();
     data.array(name, all, [&](const TokenTime& time) {
       const double since = time.seconds - all.front().seconds;
       return std::tuple(time.token_idx, RawJson{fmt::format("{:.6f}", since)});

@@ -72,7 +72,18 @@ std::vector<TopLogits> top_logits(const Comparison& comparison, size_t max_token
   return all;
 }
 
-std::vector<TokenTime> token_times(const LogIndex& log, size_t max_tokens) {
+namespace {
+
+// Whether a token was computed in a step of its own, after the prompt.
+bool is_decoded(const LogIndex& log, const Record& record) {
+  if (record.phase) return *record.phase == Phase::kDecode;
+  const auto& header = log.header();
+  return header && !header->tokens.empty() && record.token_idx >= std::ssize(header->tokens);
+}
+
+}  // namespace
+
+std::vector<TokenTime> decode_times(const LogIndex& log, size_t max_tokens) {
   std::map<int64_t, const IndexEntry*> last;
   for (const IndexEntry& entry : log.entries()) {
     const IndexEntry*& held = last[entry.token_idx];
@@ -81,11 +92,18 @@ std::vector<TokenTime> token_times(const LogIndex& log, size_t max_tokens) {
   std::vector<std::pair<int64_t, const IndexEntry*>> all(last.begin(), last.end());
   IndexLoader loader = log.loader();
   std::vector<TokenTime> times;
+  std::optional<TokenTime> before;  // the token before the first step
   for (const auto& [token, entry] : spread(all, max_tokens)) {
     const Record& record = log.load(*entry, loader);
     const auto seconds = record.ts ? parse_time(*record.ts) : std::nullopt;
     if (!seconds) return {};
-    times.push_back({token, *seconds});
+    const TokenTime time{token, *seconds};
+    if (!is_decoded(log, record)) {
+      before = time;
+      continue;
+    }
+    if (times.empty() && before && before->token_idx + 1 == token) times.push_back(*before);
+    times.push_back(time);
   }
   return times;
 }

@@ -28,9 +28,11 @@ struct TokenTime {
   double seconds = 0;  // since 1970
 };
 
-// When the last record of each token was logged, for at most `max_tokens` tokens, evenly over the
-// text, sorted by token. Empty where records have no `ts`. Throws Error like top_logits().
-std::vector<TokenTime> token_times(const LogIndex& log, size_t max_tokens);
+// When the last record of each token was logged that had a step of its own (`phase`, or after the
+// header's prompt), and of the one before; tokens of one pass tell how fast logging is. At most
+// `max_tokens` tokens, evenly over the text, sorted by token. Empty where records have no `ts`, and
+// where nothing says which tokens had a step. Throws Error like top_logits().
+std::vector<TokenTime> decode_times(const LogIndex& log, size_t max_tokens);
 
 // Seconds since 1970 of "2025-10-07T19:47:11Z", with or without a fraction of a second and with or
 // without an offset from UTC. Empty for other forms.

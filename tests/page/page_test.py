@@ -173,16 +173,29 @@ class PageTest(PageCase):
             with open(paths[-1], "w", encoding="utf-8") as file:
                 json.dump({"prefill_tok_s": 100.0, "decode_tok_s": decode}, file)
 
-        def timed(milliseconds):
+        def timed(milliseconds, prompt=2):
+            """The tokens of the prompt come in one pass."""
             records = logs.model()
             for record in records:
-                record["ts"] = f"2026-01-31T12:00:{record['token_idx'] * milliseconds / 1000:09.6f}Z"
-            return records
+                step = max(record["token_idx"] - prompt + 1, 0)
+                record["ts"] = f"2026-01-31T12:00:{step * milliseconds / 1000 + record['token_idx'] * 1e-6:09.6f}Z"
+            return [{"assay": 1, "model": {}, "tokens": list(range(prompt))}, *records]
 
         self.show(timed(40), timed(50), "--ref-speed", paths[0], "--got-speed", paths[1])
         table = self.texts("table:has(caption) tbody tr")
+        self.assertEqual(self.browser.evaluate("data.ref_times.map(([token]) => token)"), [1, 2, 3, 4])
         self.assertIn("decode, tokens/s20301.5 \u00d7 as fast", table)
-        self.assertIn("between tokens in the log, ms (median)40501.25 \u00d7 slower", table)
+        self.assertIn("between decode steps in the log, ms (median)40501.25 \u00d7 slower", table)
+
+    def test_one_pass_has_no_speed(self):
+        """Breaks if the time stamps of one pass, which tell how fast logging is, were called the engine's speed."""
+        records = [{**item, "ts": f"2026-01-31T12:00:0{item['token_idx']}Z"} for item in logs.model()]
+        for header in ([], [{"assay": 1, "model": {}, "tokens": [1, 2, 3, 4, 5]}]):
+            self.show(header + records, header + records)
+            self.assertNotIn("Speed beside accuracy", self.texts("h2"))
+        decoded = [{**item, "phase": "decode"} for item in records]
+        self.show(decoded, decoded)
+        self.assertIn("Speed beside accuracy", self.texts("h2"))
 
     def test_a_large_comparison_opens(self):
         page = self.show(logs.model(layers=60, tokens=210), logs.model(layers=60, tokens=210, fault=(30, "v", 100)))

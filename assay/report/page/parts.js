@@ -179,7 +179,7 @@ function speedSection() {
   const middle = paces.map((list) => list.length > 0 ? median(list.map(([, gap]) => gap)) : NaN);
   if (middle.some((gap) => gap > 0)) {
     const times = middle[0] / middle[1];
-    rows.push(['between tokens in the log, ms (median)', ...middle.map((gap) => gap > 0 ? format(gap) : '–'),
+    rows.push(['between decode steps in the log, ms (median)', ...middle.map((gap) => gap > 0 ? format(gap) : '–'),
       !(times > 0) || !Number.isFinite(times) ? '–' : times >= 1 ? format(times) + ' × as fast' : format(1 / times) + ' × slower']);
   }
   if (rows.length === 0) return null;
@@ -192,7 +192,7 @@ function speedSection() {
   return section('Speed beside accuracy',
     `How fast each was, beside how exact: ${worst ? `the worst error is ${format(worst.relL2)} (rel L2), ` : ''}the verdict ${data.verdict.replace('_', ' ')}.`,
     listTable('Speed of both', ['', 'reference', 'log', 'the log is'], rows),
-    all.length > 1 && lineChart({ label: 'time of each token', xTitle: 'token', yTitle: 'ms', xs: all, series, limits: [],
+    all.length > 1 && lineChart({ label: 'time of each decode step', xTitle: 'token', yTitle: 'ms', xs: all, series, limits: [],
       xText: (token, long) => (long ? 'token ' : '') + token }),
-    middle.some((gap) => gap > 0) && html('p', { class: 'note' }, 'Times between tokens come from the logs’ own time stamps, and include logging.'));
+    middle.some((gap) => gap > 0) && html('p', { class: 'note' }, 'Times between decode steps come from the logs’ own time stamps, and include logging.'));
 }

@@ -400,7 +400,7 @@ Comparison compare_sequence(const Logs& logs, const CompareOptions& options,
   comparison.ref_sequence = logs.ref->sequence();
   comparison.got_sequence = logs.got->sequence();
   if (!all.of_several) warn(other_sequence(*logs.ref, *logs.got), comparison);
-  warn(other_model(logs.ref->header(), logs.got->header()), comparison);
+  warn(other_model(*logs.ref, *logs.got), comparison);
   warn(foreign_names(*logs.ref, *logs.got), comparison);
   warn(replayed_routing(*logs.ref, *logs.got), comparison);
   const std::vector<Tolerance> tolerances = tolerances_of(*logs.ref, names, options);

@@ -37,6 +37,35 @@ std::string shown(const LogHeader::Model& model) {
                      printable(model.sha256, 64));
 }
 
+bool are_of_other_files(const std::optional<LogHeader>& ref, const std::optional<LogHeader>& got) {
+  if (!ref || !got || ref->model.sha256.empty() || got->model.sha256.empty()) return false;
+  return ref->model.sha256 != got->model.sha256;
+}
+
+// The elements that a checkpoint has at a token; 0 where the log has none.
+int64_t elements_of(const LogIndex& log, const std::string& name) {
+  const int32_t id = log.names().find(name);
+  if (id < 0) return 0;
+  const auto found = std::ranges::find(log.entries(), id, &IndexEntry::checkpoint);
+  if (found == log.entries().end()) return 0;
+  return found->row < 0 ? found->n : found->n / std::max(found->rows, 1);
+}
+
+// A size of the network that types of one model share: ": logits has 318 elements in one and 4096
+// in the other". A vocabulary may be filled up.
+std::string other_size(const LogIndex& ref, const LogIndex& got) {
+  constexpr double kFilledUp = 0.1;  // of the larger vocabulary, at most
+  for (const std::string name : {"embedding", "layer_0_output", "final_norm", "logits"}) {
+    const int64_t a = elements_of(ref, name);
+    const int64_t b = elements_of(got, name);
+    const auto apart = static_cast<double>(std::max(a, b) - std::min(a, b));
+    const double allowed = name == "logits" ? kFilledUp * static_cast<double>(std::max(a, b)) : 0.0;
+    if (a == 0 || b == 0 || apart <= allowed) continue;
+    return fmt::format(": {} has {} elements in one and {} in the other", name, a, b);
+  }
+  return {};
+}
+
 }  // namespace
 
 void check_names(const std::vector<std::shared_ptr<LogIndex>>& ref,
@@ -136,14 +165,27 @@ std::string other_sequence(const LogIndex& ref, const LogIndex& got) {
 }
 
 std::string other_model(const std::optional<LogHeader>& ref, const std::optional<LogHeader>& got) {
-  if (!ref || !got) return {};
+  if (!are_of_other_files(ref, got)) return {};
   const LogHeader::Model& a = ref->model;
   const LogHeader::Model& b = got->model;
-  if (a.sha256.empty() || b.sha256.empty() || a.sha256 == b.sha256) return {};
-  return fmt::format("the logs are of different model files: {} and {}{}", shown(a), shown(b),
-                     a.type == b.type ? ""
-                                      : "; those of other types differ by what storing them so "
-                                        "costs, and assay floors measures how much that may be");
+  std::string text =
+      fmt::format("the logs are of different model files: {} and {}", shown(a), shown(b));
+  if (!a.arch.empty() && !b.arch.empty() && a.arch != b.arch) {
+    return fmt::format("{}, of the architectures {} and {}", text, printable(a.arch, 40),
+                       printable(b.arch, 40));
+  }
+  if (a.type == b.type) return text;
+  return text +
+         "; those of other types differ by what storing them so costs, and assay floors measures "
+         "how much that may be";
+}
+
+std::string other_model(const LogIndex& ref, const LogIndex& got) {
+  if (!are_of_other_files(ref.header(), got.header())) return {};
+  const std::string sizes = other_size(ref, got);
+  if (sizes.empty()) return other_model(ref.header(), got.header());
+  return fmt::format("the logs are of different models: {} and {}{}", shown(ref.header()->model),
+                     shown(got.header()->model), sizes);
 }
 
 std::string other_continuation(const LogIndex& ref, const LogIndex& got,

@@ -38,6 +38,8 @@ std::string other_sequence(const LogIndex& ref, const LogIndex& got);
 
 // The headers name different model files.
 std::string other_model(const std::optional<LogHeader>& ref, const std::optional<LogHeader>& got);
+// The same of what the logs hold, too: models of other sizes are no types of one.
+std::string other_model(const LogIndex& ref, const LogIndex& got);
 
 // What differs first is beyond the end of a prompt, where the two may have other tokens: one header
 // names the token and the other does not, or it was sampled.

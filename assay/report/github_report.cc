@@ -47,6 +47,11 @@ std::string row(const Comparison& comparison, const CheckpointGroup& group) {
   }
   const RecordResult& worst = *group.worst;
   const Metrics& m = worst.metrics;
+  if (const std::string sizes = sizes_text(worst); !sizes.empty()) {
+    return fmt::format("| &#10060; {} | {} | {} of {} | - | - | - | - | {}: {} |\n",
+                       code(name_of(comparison, group.checkpoint).title()), worst.token_idx,
+                       group.failures.size(), group.records, state_name(group), sizes);
+  }
   return fmt::format("| {} {} | {} | {} of {} | {} | {} | {} | {:.6f} | {} |\n",
                      !group.failures.empty() ? "&#10060;"
                      : group.unproven > 0    ? "&#9888;&#65039;"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <string_view>
 
@@ -23,6 +24,13 @@ std::string_view state_name(const CheckpointGroup& group) {
   const bool only_zeros = group.zeros > 0 && group.zeros == group.records;
   if (group.unproven > (only_zeros ? group.zeros : 0)) return evidence_name(Evidence::kUnproven);
   return group.worst == nullptr ? evidence_name(Evidence::kExcused) : state_name(*group.worst);
+}
+
+std::string sizes_text(const RecordResult& result) {
+  if (result.failing_metric != Metric::kSize) return "";
+  return fmt::format("{} in the reference, {} in the other",
+                     count_of(std::llround(result.failing_tolerance), "value"),
+                     std::llround(result.failing_value));
 }
 
 std::string after_split_text(const Comparison& comparison) {

@@ -23,6 +23,7 @@ namespace {
 
 constexpr size_t kMaxRows = 40;
 constexpr size_t kFewCheckpoints = 2;
+constexpr std::ptrdiff_t kAfterToken = 2;
 constexpr std::ptrdiff_t kAfterRelL2 = 5;  // the column of "x floor"
 
 Color color_of(const RecordResult& result) {
@@ -175,6 +176,10 @@ std::vector<std::string> record_cells(const Comparison& comparison, const Record
                                     fmt::format("{}/{}", m.compared, m.n),
                                     std::string(state)};
   if (floors) cells.insert(cells.begin() + kAfterRelL2, short_number(result.times_floor()));
+  if (const std::string sizes = sizes_text(result); !sizes.empty()) {  // nothing was measured
+    std::fill(cells.begin() + kAfterToken, cells.end() - 2, "-");
+    *(cells.end() - 2) = sizes;
+  }
   return cells;
 }
 

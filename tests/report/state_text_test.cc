@@ -53,7 +53,7 @@ TEST(StateText, EveryFormatHasOneWordForTheStateOfACheckpoint) {
   EXPECT_THAT(text_of(GithubReport(), comparison),
               testing::ContainsRegex("<code>logits</code>[^\n]* unproven [|]"));
   EXPECT_THAT(text_of(HtmlReport(), comparison),
-              HasSubstr("\"the two went on with other tokens\",\"unproven\"]"));
+              HasSubstr("\"the two went on with other tokens\",\"unproven\",\"\"]"));
   EXPECT_THAT(text_of(JunitReport(), comparison),
               HasSubstr("name=\"logits\" time=\"0\">\n      <skipped message=\"unproven at 1 "
                         "token, the first 8: the two went on with other tokens\"/>"));
@@ -65,6 +65,24 @@ TEST(StateText, EveryFormatHasOneWordForTheStateOfACheckpoint) {
   const std::string table = text_of(TableReport(), many);
   EXPECT_THAT(table, testing::ContainsRegex("\n  logits [^\n]* unproven\n"));
   EXPECT_THAT(table, testing::ContainsRegex("\n  final_norm [^\n]* noise\n"));
+}
+
+// Breaks if a record of which nothing could be measured were a row of numbers that are none.
+TEST(StateText, ARecordOfAnotherSizeHasItsSizesInItsRow) {
+  Comparison comparison = example_comparison();
+  RecordResult& q = comparison.results[0];
+  q.metrics.compared = 0;
+  q.metrics.n = 4096;
+  q.metrics.rel_l2 = q.metrics.max_abs = q.metrics.mean_abs = q.metrics.cosine = std::nan("");
+  q.failing_metric = Metric::kSize;
+  q.failing_value = 4096;
+  q.failing_tolerance = 318;
+  const std::string sizes = "318 values in the reference, 4096 in the other";
+  EXPECT_THAT(text_of(TableReport(), comparison),
+              testing::ContainsRegex("layer_3_q +7 +- +- +- +- +- +- +" + sizes + " +wrong\n"));
+  EXPECT_THAT(text_of(GithubReport(), comparison),
+              HasSubstr("| - | - | - | - | wrong: " + sizes + " |"));
+  EXPECT_THAT(text_of(HtmlReport(), comparison), HasSubstr("\"wrong\",\"" + sizes + "\"]"));
 }
 
 TEST(StateText, ExcusedIsTheStateOfACheckpointThatIsNowhereCompared) {

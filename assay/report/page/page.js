@@ -167,8 +167,9 @@ function unshownCell({ unproven, excused, firstUnproven, reason }, common) {
   return html('span', { class: common === null ? 'reason' : null }, parts.join('; '));
 }
 
-function statusCell({ failed, unproven, state }) {
-  return html('span', { class: failed > 0 ? 'bad' : unproven > 0 ? 'caution' : null }, state);
+function statusCell({ failed, unproven, state, sizes }) {
+  return html('span', { class: failed > 0 ? 'bad' : unproven > 0 ? 'caution' : null },
+    sizes === '' ? state : `${state}: ${sizes}`);
 }
 
 function checkpointSection() {
@@ -184,7 +185,7 @@ function checkpointSection() {
     const record = worst.get(checkpoint.index);
     return [name(checkpoint.text), statusCell(checkpoint),
       checkpoint.records === 0 ? '–' : `${checkpoint.failed.toLocaleString('en')} of ${checkpoint.records.toLocaleString('en')}`,
-      ...(record ? figures(record) : Array(hasFloors ? 6 : 5).fill('–')), ...(hasGaps ? [unshownCell(checkpoint, common)] : [])];
+      ...(record && checkpoint.sizes === '' ? figures(record) : Array(hasFloors ? 6 : 5).fill('–')), ...(hasGaps ? [unshownCell(checkpoint, common)] : [])];
   };
   const place = (checkpoint) => checkpoint.failed > 0 ? 0 : checkpoint.unproven > 0 ? 1 : 2;
   const sorted = [...checkpoints].sort((a, b) => place(a) - place(b));

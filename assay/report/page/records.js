@@ -6,8 +6,8 @@ const statusNames = ['match', 'noise', 'tie_flip', 'drift', 'wrong', 'inconclusi
 const evidenceNames = ['whole', 'partial', 'excused', 'unproven', 'failed'];
 
 const checkpoints = data.checkpoints.map(
-  ([text, layer, op, records, failed, unproven, excused, firstUnproven, reason, state], index) =>
-    ({ index, text, layer, op, records, failed, unproven, excused, firstUnproven, reason, state: state.replace('_', ' ') }));
+  ([text, layer, op, records, failed, unproven, excused, firstUnproven, reason, state, sizes], index) =>
+    ({ index, text, layer, op, records, failed, unproven, excused, firstUnproven, reason, state: state.replace('_', ' '), sizes }));
 
 const hasFloors = data.records.floor !== undefined;
 

@@ -21,6 +21,7 @@
 #include "assay/compare/prompt_end.h"
 #include "assay/compare/sequence_pairs.h"
 #include "assay/compare/split.h"
+#include "assay/compare/unmapped_nan.h"
 #include "assay/compare/verdict.h"
 #include "assay/log/log_reader.h"
 #include "base/count_of.h"
@@ -225,7 +226,6 @@ void take_results(Attempt& attempt, const Logs& logs, Comparison& comparison) {
     comparison.results.push_back(result);
   }
   comparison.unmatched_got = attempt.pairing.unmatched_got;
-  sort_records(comparison, comparison.results);
   sort_records(comparison, comparison.gaps);
   sort_records(comparison, comparison.quarantine);
 }
@@ -414,6 +414,8 @@ Comparison compare_sequence(const Logs& logs, const CompareOptions& options,
   }
   warn(excluded_offset_warning(aligner.excluded_offset()), comparison);
   take_results(attempt, logs, comparison);
+  fail_unmapped_nan(*logs.ref, *logs.got, pool, comparison);
+  sort_records(comparison, comparison.results);
   const bool any = std::any_of(comparison.results.begin(), comparison.results.end(),
                                [](const RecordResult& result) { return result.of_ref; });
   if (!any && !all.of_several) throw nothing_in_common(logs, options);

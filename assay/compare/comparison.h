@@ -72,7 +72,8 @@ struct RecordResult {
   std::string_view reason;          // why it is unproven, or what contradicts itself
   bool contradicts_itself = false;  // the judged record
   bool of_ref = true;  // false: a record that the judged log alone has, which fails by itself
-  // False: one that --checkpoints or --tokens leaves out, which has a NaN or infinity of its own.
+  // False: one that --checkpoints, --tokens or the map leaves out, which has a NaN or, unless the
+  // map does, an infinity of its own.
   bool selected = true;
   double tolerance = 0;  // of rel_l2; of max_abs or kl where the policy has no rel_l2
   std::optional<double> rel_l2_limit;

@@ -198,6 +198,7 @@ void LogIndex::leave_out_padding() {
   }
   const size_t left_out = leave_out(entries_);
   leave_out(incomplete_);
+  leave_out(unmapped_);
   for (const MissingRecord& record : missing_records_) {
     if (mask_is_guess_ && is_padding(record.token_idx)) unproven.push_back(record);
   }

@@ -134,6 +134,11 @@ class LogIndex {
   };
   const std::vector<MissingRecord>& missing_records() const { return missing_records_; }
 
+  // Records that no rule of the map takes, which are only checked for NaN; `checkpoint` is in
+  // unmapped_names().
+  const std::vector<IndexEntry>& unmapped() const { return unmapped_; }
+  const NameTable& unmapped_names() const { return unmapped_names_; }
+
   // Takes records whose rows are as wide as the other log's records of the checkpoint for those of
   // whole sequences, too.
   void expand_like(const LogIndex& other);
@@ -194,6 +199,8 @@ class LogIndex {
   NameTable names_;                                   // of entries_
   NameTable teams_;
   std::vector<MissingRecord> missing_records_;
+  std::vector<IndexEntry> unmapped_;
+  NameTable unmapped_names_;
   bool mask_is_guess_ = false;
   size_t missing_of_map_ = 0;  // of these, the first; the others lack a rank's part
   std::string sequence_;

@@ -350,6 +350,25 @@ PairComparison check_alone(const Record& got) {
   return pair;
 }
 
+int64_t count_nan(const Record& record) {
+  const auto is_nan = [](auto value) { return std::isnan(value); };
+  const auto count = static_cast<int64_t>(std::ranges::count_if(record.values, is_nan));
+  bool may_have_infinity =
+      std::ranges::any_of(record.values, [](float value) { return std::isinf(value); });
+  const auto count_top = [&](const std::vector<TopValue>& top) {
+    return static_cast<int64_t>(std::ranges::count_if(top, is_nan, &TopValue::value));
+  };
+  int64_t stated = count_top(record.top);
+  if (record.summary) {
+    stated = std::max({stated, count_top(record.summary->top), record.summary->nan.value_or(0)});
+    may_have_infinity = may_have_infinity || record.summary->nonfinite > 0;
+  }
+  if (record.sketch && !may_have_infinity) {
+    stated = std::max<int64_t>(stated, std::ranges::any_of(*record.sketch, is_nan) ? 1 : 0);
+  }
+  return std::max(count, stated);
+}
+
 bool has_nonfinite_beside(const Record& ref, const Record& got) {
   const size_t common = std::min(ref.values.size(), got.values.size());
   for (size_t i = 0; i < common; ++i) {

@@ -38,6 +38,10 @@ PairComparison compare_pair(const Record& ref, const Record& got, const Toleranc
 // infinity that is no padding of logits, or contradicts itself.
 PairComparison check_alone(const Record& got);
 
+// How many NaN a record holds or states. A sum of its sketch that is NaN counts where no infinity
+// can have made it.
+int64_t count_nan(const Record& record);
+
 // Whether `got`, which fails by a NaN or infinity when it is checked alone, has one that the
 // reference's record of the same tensor does not have.
 bool has_nonfinite_beside(const Record& ref, const Record& got);

@@ -124,7 +124,12 @@ void RunIndexer::add(const Record& record, const RecordPlace& place) {
   }
   const auto raw = static_cast<size_t>(raw_names_.id(record.checkpoint));
   if (raw == mappings_.size()) mappings_.push_back(mappings_of(record.checkpoint));
-  add_mapped(sequence, entry, mappings_[raw]);
+  entry.checkpoint = static_cast<int32_t>(raw);
+  if (mappings_[raw].empty()) {
+    add_unmapped(index, entry);
+  } else {
+    add_mapped(sequence, entry, mappings_[raw]);
+  }
 }
 
 // The sequence that a record is of, by its place in sequences_.
@@ -203,6 +208,11 @@ std::vector<RunIndexer::Mapping> RunIndexer::mappings_of(const std::string& name
   return mappings;
 }
 
+void RunIndexer::add_unmapped(LogIndex& index, IndexEntry entry) {
+  entry.checkpoint = index.unmapped_names_.id(raw_names_.name(entry.checkpoint));
+  index.unmapped_.push_back(entry);
+}
+
 void RunIndexer::add_mapped(size_t sequence, const IndexEntry& entry,
                             const std::vector<Mapping>& mappings) {
   LogIndex& index = *sequences_[sequence];
@@ -222,6 +232,18 @@ void RunIndexer::add_mapped(size_t sequence, const IndexEntry& entry,
   }
 }
 
+// A record that several rules name is unmapped only if none of them takes it; it is listed once.
+void RunIndexer::drop_mapped_elsewhere(LogIndex& index) {
+  if (index.unmapped_.empty()) return;
+  const auto key = [](const IndexEntry& entry) {
+    return std::pair(entry.place.file, entry.place.offset);
+  };
+  std::set<std::pair<int32_t, int64_t>> seen;
+  for (const IndexEntry& entry : index.entries_) seen.insert(key(entry));
+  std::erase_if(index.unmapped_,
+                [&](const IndexEntry& entry) { return !seen.insert(key(entry)).second; });
+}
+
 void RunIndexer::add_choices() {
   std::optional<LogIndex::MissingRecord> first;
   size_t missing = 0;
@@ -230,6 +252,9 @@ void RunIndexer::add_choices() {
     const std::string& target = targets_.name(std::get<1>(key));
     const auto count = std::ssize(choice.entries);
     const int64_t place = choice.take < 0 ? count + choice.take : choice.take;
+    for (int64_t i = 0; i < count; ++i) {
+      if (i != place) add_unmapped(index, choice.entries[static_cast<size_t>(i)]);
+    }
     if (place >= 0 && place < count) {
       IndexEntry entry = choice.entries[static_cast<size_t>(place)];
       entry.checkpoint = index.names_.id(target);
@@ -240,6 +265,7 @@ void RunIndexer::add_choices() {
     index.missing_records_.push_back({target, std::get<2>(key)});
     if (missing++ == 0) first = index.missing_records_.back();
   }
+  for (const auto& index : sequences_) drop_mapped_elsewhere(*index);
   if (!first) return;
   warnings_.push_back(
       fmt::format("{}: {} missing that the map takes from several of one name: there are too few, "

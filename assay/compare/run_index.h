@@ -42,7 +42,9 @@ class RunIndexer {
   void read_file(size_t file);
   void add(const Record& record, const RecordPlace& place);
   void add_mapped(size_t sequence, const IndexEntry& entry, const std::vector<Mapping>& mappings);
+  void add_unmapped(LogIndex& index, IndexEntry entry);
   void add_choices();
+  static void drop_mapped_elsewhere(LogIndex& index);
   size_t sequence_of(const Record& record, int32_t file);
   int32_t part_of(const Record& record, const RecordPlace& place, IndexEntry& entry);
   void count_rank(size_t sequence, const Rank& rank);

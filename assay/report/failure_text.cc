@@ -152,7 +152,7 @@ std::string failure_of(const RecordResult& result) {
     case Metric::kNonfinite:
       return count_of(std::llround(value), "value that is not finite",
                       "values that are not finite") +
-             (!result.selected ? " in a record that --checkpoints or --tokens leaves out"
+             (!result.selected ? " in a record that --checkpoints, --tokens or the map leaves out"
               : result.of_ref  ? ""
                                : " in a record that the reference does not have");
     case Metric::kQuarantine:

@@ -388,6 +388,7 @@ Comparison compare_sequence(const Logs& logs, const CompareOptions& options,
   comparison.ref_path = logs.ref->path();
   comparison.got_path = logs.got->path();
   comparison.whole_required = options.whole_required;
+  comparison.built_in_tolerance = options.policy.is_built_in();
   comparison.alignment = align_by_headers(*logs.ref, *logs.got, options.align, options.offset);
   comparison.alignment.lacks_bos =
       all.lacks_bos && comparison.alignment.shift == Alignment::Shift::kByTokens;
@@ -430,6 +431,7 @@ Comparison compare_sequence(const Logs& logs, const CompareOptions& options,
   judge_comparison(comparison);
   warn(fitted_constants(comparison), comparison);
   warn(zeros_of_both(comparison), comparison);
+  warn(jump_within_tolerance(comparison), comparison);
   warn(other_continuation(*logs.ref, *logs.got, comparison), comparison);
   comparison.ref_log = logs.ref;
   comparison.got_log = logs.got;

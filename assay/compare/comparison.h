@@ -247,7 +247,8 @@ struct Comparison {
   Verdict verdict = Verdict::kIncomplete;
   bool pass = false;
   EvidenceCounts evidence;
-  bool whole_required = false;  // partial and excused records count as unproven
+  bool whole_required = false;      // partial and excused records count as unproven
+  bool built_in_tolerance = false;  // no policy was given
   std::optional<FirstDivergence> first_divergence;
   int64_t compared = 0;
   int64_t failed = 0;

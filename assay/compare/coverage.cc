@@ -13,6 +13,7 @@
 #include "assay/compare/log_probabilities.h"
 #include "assay/compare/name_map.h"
 #include "assay/compare/nothing_in_common.h"
+#include "assay/compare/policy.h"
 #include "base/count_of.h"
 #include "base/error.h"
 #include "base/shell.h"
@@ -242,6 +243,16 @@ std::string zeros_of_both(const Comparison& comparison) {
       count, comparison.compared,
       printable(comparison.checkpoints[static_cast<size_t>(first->checkpoint)].name, 60),
       first->token_idx, count == 1 ? "it" : "them");
+}
+
+std::string jump_within_tolerance(const Comparison& comparison) {
+  const auto& course = comparison.drift.layers;
+  if (!comparison.pass || !comparison.built_in_tolerance || !course || !course->jump) return {};
+  const Drift::Jump& jump = *course->jump;
+  return fmt::format(
+      "the error jumps at layer {}, from {:.3g} to {:.3g}, within the built-in tolerance of {:g}: "
+      "rounding grows little by little, so look at that layer, or hold it to less (--policy)",
+      jump.at, jump.before, jump.after, kDefaultRelL2);
 }
 
 std::string replayed_routing(const LogIndex& ref, const LogIndex& got) {

@@ -52,6 +52,9 @@ std::string fitted_constants(const Comparison& comparison);
 // Some records hold nothing but zeros in both logs.
 std::string zeros_of_both(const Comparison& comparison);
 
+// It passes by the built-in tolerance, and the error jumps at a layer.
+std::string jump_within_tolerance(const Comparison& comparison);
+
 // One of the logs is of an engine that was given its choice of experts: equal ids show nothing.
 std::string replayed_routing(const LogIndex& ref, const LogIndex& got);
 

@@ -47,6 +47,7 @@ class Merger {
     merged_.ref_path = first.ref_path;
     merged_.got_path = first.got_path;
     merged_.whole_required = first.whole_required;
+    merged_.built_in_tolerance = first.built_in_tolerance;
     merged_.alignment = first.alignment;
     merged_.split = first.split;
     merged_.drift = first.drift;

@@ -151,6 +151,7 @@ Tolerance floor_tolerance(double k, double floor) {
 Policy::Policy() {
   default_ = Tolerance();
   default_->rel_l2 = kDefaultRelL2;
+  built_in_ = true;
 }
 
 void Policy::add(const std::string& glob) {
@@ -172,6 +173,7 @@ Policy Policy::from_file(const std::string& path) {
   const Value& members = checked_object(document, "the policy", path);
   Policy policy;
   policy.path_ = path;
+  policy.built_in_ = false;
   std::optional<double> k;
   if (members.HasMember("k")) k = read_k(members["k"], path);
   policy.measured_ = k.has_value();

@@ -72,6 +72,8 @@ class Policy {
   // Throws Error if a measured file has none for it.
   Tolerance tolerance(const std::string& checkpoint) const;
 
+  // Whether it is the one that holds where none is given.
+  bool is_built_in() const { return built_in_; }
   // Whether its tolerances are multiples of floors, which were measured on whole tensors.
   bool is_measured() const { return measured_; }
   // The SHA-256 of each model file that they were measured on, where the logs named them.
@@ -89,6 +91,7 @@ class Policy {
   std::vector<size_t> patterns_;                          // those of them that are no plain name
   std::unordered_map<std::string, size_t> names_;         // those that are
   std::string path_;
+  bool built_in_ = false;
   bool measured_ = false;
   std::set<std::string> model_hashes_;
 };

@@ -9,6 +9,7 @@
 
 #include "assay/compare/evidence.h"
 #include "assay/compare/expert_flips.h"
+#include "assay/compare/policy.h"
 #include "assay/report/checkpoint_groups.h"
 #include "assay/report/error_origin.h"
 #include "assay/report/failure_text.h"
@@ -45,6 +46,17 @@ std::string headline(const Comparison& comparison, const TextStyle& style) {
 std::string passing_tolerance_line(const Comparison& comparison) {
   const std::string least = passing_tolerance(comparison);
   return least.empty() ? "" : fmt::format("  would pass with   {}\n", least);
+}
+
+// How wide the tolerance is that nobody chose.
+std::string built_in_tolerance_line(const Comparison& comparison) {
+  const bool is_held_to_it = comparison.pass && comparison.built_in_tolerance &&
+                             comparison.verdict != Verdict::kMatch && !comparison.own_errors;
+  if (!is_held_to_it) return "";
+  return fmt::format(
+      "  tolerance         built-in: rel_l2 {:g}, which is wide for float32: give --policy (assay\n"
+      "                    floors measures one), or --model M.gguf with --own-error 1e-6\n",
+      kDefaultRelL2);
 }
 
 // The sequences of the reference, and those that do not pass.
@@ -269,6 +281,7 @@ void TableReport::write(const Comparison& comparison, const ReportContext& conte
   text += cause_lines(comparison);
   text += unproven_lines(comparison, style);
   text += passing_tolerance_line(comparison);
+  text += built_in_tolerance_line(comparison);
   text += counts_lines(comparison);
   text += quarantine_lines(comparison, style);
   text += fmt::format("\n{}\n  everything: {} --format json\n", records_table(comparison, style),

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +13,7 @@ namespace assay {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 class CompareCommand : public Program {
@@ -92,6 +94,34 @@ TEST_F(CompareCommand, ExitCodesTellParityFromDivergence) {
 }
 
 // What would break: a script that gives one path twice reads like a proof.
+// Breaks if a pass by the built-in tolerance did not say how wide that is, or hid a jump.
+TEST_F(CompareCommand, APassWithoutAPolicySaysHowWideItIs) {
+  const auto log = [&](const std::string& name, const std::vector<float>& errors) {
+    std::string text;
+    for (size_t layer = 0; layer < errors.size(); ++layer) {
+      text += line(fmt::format("layer_{}_output", layer), 0, {1 + errors[layer], 1, 1});
+    }
+    return put(name, text);
+  };
+  const std::string ref = log("three.jsonl", {0, 0, 0});
+  const std::string got = log("jump.jsonl", {2e-6F, 3e-3F, 4e-3F});
+  const std::string width = "  tolerance         built-in: rel_l2 0.01, which is wide for float32";
+  const Outcome jump = run({"compare", ref, got});
+  EXPECT_EQ(jump.exit_code, 0);
+  EXPECT_THAT(jump.out, HasSubstr(width));
+  EXPECT_THAT(jump.err, HasSubstr("warning: the error jumps at layer 1, from 1.1"));
+  const Outcome even = run({"compare", ref, log("even.jsonl", {1e-6F, 2e-6F, 3e-6F})});
+  EXPECT_THAT(even.out, HasSubstr(width));
+  EXPECT_EQ(even.err, "");
+  const std::string policy = put("policy.json", R"({"default":{"rel_l2":1e-2}})");
+  const Outcome chosen = run({"compare", ref, got, "--policy", policy});
+  EXPECT_EQ(chosen.exit_code, 0);
+  EXPECT_THAT(chosen.out, Not(HasSubstr("built-in")));
+  EXPECT_EQ(chosen.err, "");
+  EXPECT_THAT(run({"compare", ref, log("same3.jsonl", {0, 0, 0})}).out, Not(HasSubstr("built-in")));
+  EXPECT_THAT(run({"compare", ref, log("far.jsonl", {0, 0, 1})}).out, Not(HasSubstr("built-in")));
+}
+
 TEST_F(CompareCommand, ALogThatIsComparedWithItselfIsSaidToShowNothing) {
   const Outcome outcome = run({"compare", ref_, ref_});
   EXPECT_EQ(outcome.exit_code, 0);

@@ -155,6 +155,10 @@ void check_sums(const JsonNode& root, const TablePart& part) {
   }
 }
 
+constexpr std::string_view kStart = "assay conform ";
+constexpr std::string_view kCommand = "--command ";
+constexpr size_t kMaxCommand = 1000;  // bytes of one in a message
+
 // Where the first word of a command ends, whose words are quoted as shell_quoted() does it.
 size_t end_of_word(std::string_view command) {
   enum class Quotes : uint8_t { kNone, kPlain, kEscaped } quotes = Quotes::kNone;
@@ -174,8 +178,6 @@ size_t end_of_word(std::string_view command) {
 // The engines that a run was asked for, as flags are typed: "assay conform NAME... [--command LINE]
 // [FLAGS]".
 std::set<std::string> engines_of_run(const JsonNode& node) {
-  constexpr std::string_view kStart = "assay conform ";
-  constexpr std::string_view kCommand = "--command ";
   const std::string command = node.text();
   if (!command.starts_with(kStart)) node.fail("is no command of assay conform", kTableHint);
   std::set<std::string> engines;
@@ -235,19 +237,51 @@ void add_cells(const TablePart& part, const TablePart::Column& column,
   }
 }
 
+// " --features GLOB" of all runs, as far as these were asked for some features only.
+std::string features_of_runs(const std::vector<TableRun>& runs) {
+  std::set<std::string> features;
+  for (const TableRun& run : runs) {
+    std::string_view rest = run.command;
+    bool is_feature = false;
+    while (!rest.empty()) {
+      const size_t end = end_of_word(rest);
+      if (is_feature) features.emplace(rest.substr(0, end));
+      is_feature = rest.substr(0, end) == "--features";
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+  }
+  std::string flags;
+  for (const std::string& each : features) flags += " --features " + each;
+  return flags;
+}
+
+// How the command of an earlier cell names its engine: "llama.cpp", or "--command LINE".
+std::string typed_engine(const EngineDeclaration& engine, std::string_view command) {
+  if (!command.starts_with(kStart)) return engine.name;
+  command.remove_prefix(kStart.size());
+  const size_t flag = command.starts_with(kCommand) ? kCommand.size() : 0;
+  return std::string(command.substr(0, flag + end_of_word(command.substr(flag))));
+}
+
 TableColumn column_of(const EngineDeclaration& engine, std::map<std::string, Found>& found,
-                      const std::vector<TableRow>& rows) {
+                      const std::vector<TableRow>& rows, const std::vector<TableRun>& runs) {
+  const std::string typed =
+      typed_engine(engine, found.empty() ? "" : found.begin()->second.cell.command);
+  const std::string ran = features_of_runs(runs);
   TableColumn column{.engine = engine, .cells = {}};
   for (const TableRow& row : rows) {
     const auto place = found.find(row.name);
     const bool is_there = place != found.end();
     if (!is_there || place->second.digest != row.digest) {
+      const std::string again =
+          fmt::format("run assay conform {} --features {} --format json -o FILE",
+                      printable(typed, kMaxCommand), row.name);
       throw Error(fmt::format("'{}' of {} {}", row.name, printable(titled(engine), 60),
                               is_there ? "was run with another version of the case" : "is missing"),
                   is_there ? place->second.path : std::string("--from"),
-                  fmt::format("run assay conform {} --features {} --format json -o FILE, or choose "
-                              "rows with --features",
-                              printable(engine.name, 60), row.name));
+                  is_there || ran.empty() ? again + ", or choose rows with --features"
+                                          : fmt::format("choose the rows of the file with{}, or {}",
+                                                        printable(ran, kMaxCommand), again));
     }
     column.cells.push_back(std::move(place->second.cell));
   }
@@ -322,7 +356,8 @@ EngineTable combined(const std::vector<TablePart>& parts, const std::vector<Tabl
       add_cells(part, column, place->second);
     }
   }
-  for (auto& [engine, found] : engines) table.columns.push_back(column_of(engine, found, rows));
+  for (auto& [engine, found] : engines)
+    table.columns.push_back(column_of(engine, found, rows, table.runs));
   return table;
 }
 

@@ -179,8 +179,15 @@ TEST_F(CombinedRuns, ThatDoNotFitAreRejected) {
     files.insert(files.begin(), arguments.begin(), arguments.end());
     expect_usage(files, message);
   };
-  expect_rejected({path, "--features", "tied_head"},
-                  "'tied_head' of assay 0.1.0 is missing; run assay conform assay --features");
+  expect_rejected(
+      {path, "--features", "tied_head"},
+      "'tied_head' of assay 0.1.0 is missing; choose the rows of the file with --features "
+      "rope_theta, or run assay conform assay --features tied_head");
+  // Breaks if the hint named an engine by a name that the program does not take.
+  const std::string other = ran({"--command", "exit 9"}, "2.json", {"rope_theta"});
+  expect_rejected({other, "--features", "tied_head"},
+                  "choose the rows of the file with --features rope_theta, or run assay conform "
+                  "--command 'exit 9' --features tied_head --format json -o FILE");
   expect_rejected({path, "--from", path}, "'rope_theta' of assay 0.1.0 is in");
   expect_rejected({path, "assay"}, "takes what was run before, and an engine is given, too");
   expect_rejected({folder_ + "/nosuch.json"}, "nosuch.json");

@@ -120,16 +120,21 @@ void refuse_to_overwrite(const std::vector<std::string>& inputs, const std::stri
   }
 }
 
-bool is_log_below(const std::string& file, const std::string& folder) {
+bool is_below(const std::string& file, const std::string& folder) {
   namespace fs = std::filesystem;
   std::error_code none;
-  const fs::path path = fs::weakly_canonical(file, none);
-  if (path.extension() != ".jsonl") return false;
+  const fs::path path = fs::weakly_canonical(fs::absolute(file, none), none);
   for (fs::path above = path.parent_path(); above.has_relative_path();
        above = above.parent_path()) {
     if (fs::equivalent(folder, above, none)) return true;
   }
   return false;
+}
+
+bool is_log_below(const std::string& file, const std::string& folder) {
+  std::error_code none;
+  const auto path = std::filesystem::weakly_canonical(file, none);
+  return path.extension() == ".jsonl" && is_below(file, folder);
 }
 
 void refuse_same_file(const std::string& ref, const std::string& got) {

@@ -32,6 +32,9 @@ std::vector<int32_t> parse_token_ids(const std::string& text, const std::string&
 void refuse_to_overwrite(const std::vector<std::string>& inputs, const std::string& output,
                          const std::string& what = "the report", const std::string& flag = "-o");
 
+// Whether the file is, or would be, in a folder or below it.
+bool is_below(const std::string& file, const std::string& folder);
+
 // Whether the file is, or would be, one of the logs in a folder or below it.
 bool is_log_below(const std::string& file, const std::string& folder);
 

@@ -11,6 +11,7 @@
 
 #include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
+#include "assay/cli/data_place.h"
 #include "assay/cli/flags.h"
 #include "assay/cli/output.h"
 #include "assay/cli/report_flags.h"
@@ -54,15 +55,6 @@ struct InvarianceArguments : EngineArguments {
   std::optional<std::string> tokens;
 };
 
-// A folder of Assay's sources, or where it was installed.
-std::string data_place(const std::string& name) {
-  std::error_code none;
-  const fs::path program = fs::read_symlink("/proc/self/exe", none);
-  const fs::path installed = program.parent_path() / "../share/assay" / name;
-  if (fs::exists(installed, none)) return installed.lexically_normal().string();
-  return (fs::path(ASSAY_SOURCE_DIR) / name).string();
-}
-
 // This program, whose subcommand `engine` follows the protocol.
 EngineDeclaration own_engine() {
   return {.name = kOwnEngine,
@@ -103,7 +95,11 @@ SuiteOptions suite_options(const EngineArguments& arguments) {
                 "give " + alternatives(format_names(engine_table_reports())));
   }
   SuiteOptions options = arguments.options;
-  if (options.suite.empty()) options.suite = data_place("conform/suite");
+  if (options.suite.empty()) options.suite = default_suite();
+  if (is_below(arguments.report.output, options.suite)) {
+    throw Error("the report would be a file of the suite " + options.suite, arguments.report.output,
+                "give another -o");
+  }
   if (options.work.empty()) options.work = cache_folder() + "/conform";
   options.timeout = std::chrono::seconds(arguments.timeout);
   const auto typed = [&](const char* flag, const std::string& value) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "assay/cli/checks.h"
+#include "assay/cli/data_place.h"
 #include "assay/cli/output.h"
 #include "assay/report/error_report.h"
 #include "base/new_file.h"
@@ -25,6 +26,13 @@ bool has_report(const CLI::App& command) {
   return option != nullptr && option->get_type_name() == kReportType;
 }
 
+// Whether the file is one of the suite that the command reads, whether it is given or not.
+bool is_of_suite(const CLI::App& command, const fs::path& file) {
+  if (command.get_option_no_throw("--suite") == nullptr) return false;
+  const std::string suite = value_of(command, "--suite");
+  return is_below(file.string(), suite.empty() ? default_suite() : suite);
+}
+
 // Whether the file is what the command reads, or a log in a folder that it reads.
 bool is_input(const CLI::App& command, const fs::path& file) {
   std::error_code none;
@@ -34,7 +42,7 @@ bool is_input(const CLI::App& command, const fs::path& file) {
       if (fs::equivalent(value, file, none) || is_log_below(file.string(), value)) return true;
     }
   }
-  return false;
+  return is_of_suite(command, file);
 }
 
 void remove_report(const std::string& path) {

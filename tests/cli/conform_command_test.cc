@@ -82,6 +82,28 @@ TEST_F(ConformCommand, BadUsageIsOneLine) {
   expect_usage({"conform", "x", "--engines", put("list.json", "{")}, "list.json");
 }
 
+// Breaks if a report took the place of what the suite says, before or after an error.
+TEST_F(ConformCommand, NoReportInsideTheSuite) {
+  namespace fs = std::filesystem;
+  const std::string suite = folder_ + "/suite";
+  fs::create_directory(suite);
+  fs::copy(source_path("conform/suite/rope_theta"), suite + "/rope_theta");
+  for (const char* name : {"reference.jsonl", "case.json"}) {
+    const std::string file = suite + "/rope_theta/" + name;
+    const std::string before = contents(file);
+    for (const char* features : {"rope_theta", "nosuch"}) {
+      expect_usage({"conform", "assay", "--suite", suite, "--features", features, "-o", file},
+                   "the report would be a ");
+    }
+    EXPECT_EQ(run({"conform", "--suite", suite, "-o", file, "--nosuch"}).exit_code, 2);
+    EXPECT_EQ(contents(file), before);
+  }
+  const std::string own = source_path("conform/suite/rope_theta/new.json");
+  expect_usage({"conform", "assay", "--features", "rope_theta", "-o", own},
+               "the report would be a file of the suite");
+  EXPECT_FALSE(fs::remove(own));
+}
+
 // The most probable token's probability is 1 with the feature and without it.
 TEST_F(ConformCommand, WhatShowsNoMistakeIsNotHonoured) {
   const std::string engine =

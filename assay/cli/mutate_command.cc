@@ -82,7 +82,7 @@ int try_catalogue(MutateFlags& flags) {
   flags.power.omissions = flags.power.faults == "*";
   if (isatty(STDERR_FILENO) == 1) {
     flags.power.progress = [](const std::string& what, int64_t done, int64_t total) {
-      print_status(fmt::format("\r{}: {} of {}{}", what, done, total, done == total ? "\n" : ""));
+      print_status(fmt::format("\r{} {} of {}{}", what, done, total, done == total ? "\n" : ""));
     };
   }
   const Power power = measure_power(flags.power);
@@ -106,7 +106,9 @@ int mutate_command(MutateFlags& flags) {
 void add_mutate(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<MutateFlags>();
   CLI::App* command =
-      app.add_subcommand("mutate", "Put known faults into the engine and see what catches them");
+      app.add_subcommand("mutate",
+                         "Put known faults into the engine and see what catches them; without "
+                         "--fault all of them, which takes minutes");
   command->add_option("MODEL", flags->model, "GGUF file or Hugging Face folder");
   command->add_flag("--list", flags->list, "List all faults");
   auto* fault =

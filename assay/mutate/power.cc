@@ -123,8 +123,11 @@ class PowerMeasurement {
   // The unit lane's tolerance is for scores of ordinary size: where the sound engine does not keep
   // it, the lane has nothing to say.
   void try_sound_engine() {
+    const size_t total = small_.size() + real_.size() + fast_.size();
+    size_t done = 0;
     for (const auto* cases : {&small_, &real_, &fast_}) {
       for (const GoldenCase& golden : *cases) {
+        tell("sound engine on golden", ++done, total);
         const GoldenLane lane = run_golden_lane(golden, nullptr, kernels_of(golden));
         if (lane.everything.caught) {
           power_.sound_alarms.push_back(golden.name() + " at " + lane.everything.place);
@@ -231,7 +234,7 @@ class PowerMeasurement {
   void try_faults() {
     for (size_t i = 0; i < power_.faults.size(); ++i) {
       try_fault(power_.faults[i]);
-      tell("faults", i + 1, power_.faults.size());
+      tell("fault", i + 1, power_.faults.size());
     }
   }
 
@@ -250,7 +253,7 @@ class PowerMeasurement {
       for (Sensitivity& each : measure_sensitivity(*cases[i], *kernels_)) {
         power_.sensitivity.push_back(std::move(each));
       }
-      tell("sensitivity", i + 1, cases.size());
+      tell("sensitivity of model", i + 1, cases.size());
     }
   }
 
@@ -267,7 +270,7 @@ class PowerMeasurement {
         power_.noise.worst_ratio = some.worst_ratio;
         power_.noise.worst_case = some.worst_case;
       }
-      tell("noise", i + 1, cases.size());
+      tell("noise on model", i + 1, cases.size());
     }
   }
 

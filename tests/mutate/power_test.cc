@@ -157,6 +157,21 @@ TEST(Power, IncompleteLogsNeverPass) {
   fs::remove_all(folder);
 }
 
+// Breaks if minutes passed without a word.
+TEST(Power, SaysHowFarItHasCome) {
+  PowerOptions options = quick();
+  options.faults = "scale-missing";
+  options.fast = false;
+  options.noise_runs = 1;
+  std::vector<std::string> told;
+  options.progress = [&](const std::string& what, int64_t done, int64_t total) {
+    EXPECT_LE(done, total);
+    if (told.empty() || told.back() != what) told.push_back(what);
+  };
+  measure_power(options);
+  EXPECT_THAT(told, testing::ElementsAre("sound engine on golden", "fault", "noise on model"));
+}
+
 TEST(Power, RejectsUnknownPrompts) {
   PowerOptions options = quick();
   options.prompts = {"haiku", "nosuch"};

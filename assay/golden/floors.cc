@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -29,12 +30,19 @@ const Floor* find_floor(const GoldenFile& file, const std::string& floor,
   return found != nullptr ? found : find_in(file.floors, checkpoint_kind(checkpoint), floor);
 }
 
-std::string floor_names(const GoldenFile& file) {
+std::string floor_names(const GoldenManifest& manifest, const GoldenFile& file) {
   std::set<std::string> names;
   for (const auto* table : {&file.floors, &file.floors_by_checkpoint}) {
     for (const auto& [checkpoint, floors] : *table) {
       for (const auto& [name, floor] : floors) names.insert(name);
     }
+  }
+  if (const std::optional<FastFloors> fast = read_fast_floors(manifest.folder())) {
+    names.insert(kFastFloorName);
+    const auto is_library = [&](const FastFloors::Of& each) {
+      return each.type == file.type && each.math == "library";
+    };
+    if (std::ranges::any_of(fast->prompts, is_library)) names.insert(kLibraryFloorName);
   }
   return fmt::format("{}", fmt::join(names, ", "));
 }
@@ -125,7 +133,7 @@ Policy floor_policy(const GoldenManifest& manifest, const GoldenFile& file,
   const std::string name = floor.empty() ? manifest.tolerance.floor : floor;
   if (!has_floor(file, name)) {
     throw Error(fmt::format("{} has no floor '{}'", file.type, name), manifest.path,
-                "its floors are " + floor_names(file));
+                "its floors are " + floor_names(manifest, file));
   }
   const double k = manifest.tolerance.k;
   return Policy([file, name, k, path = manifest.path](const std::string& checkpoint) {

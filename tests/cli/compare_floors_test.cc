@@ -91,6 +91,17 @@ TEST_F(CompareFloors, AnotherFloorCanBeNamed) {
                "golden/MODEL/manifest.json with it");
 }
 
+// Breaks if the error kept back floors that the flag takes.
+TEST_F(CompareFloors, AnUnknownFloorListsThoseOfFastToo) {
+  const std::string golden = source_path("golden/granite/");
+  const auto error = [&](const std::string& type) {
+    const std::string log = golden + type + ".jsonl";
+    return run({"compare", log, log, "--policy", golden + "manifest.json", "--floor", "nosuch"})
+        .err;
+  };
+  EXPECT_THAT(error("q4_k_m"), HasSubstr("its floors are assay_fast_vs_f64, f32_vs_f64"));
+}
+
 TEST_F(CompareFloors, NoFittingModelOrFloorIsAClearError) {
   const std::string other(64, 'c');
   const std::string got = log("got.jsonl", other, 0, 0);

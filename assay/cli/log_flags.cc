@@ -40,7 +40,10 @@ CLI::Option* add_log_flags(CLI::App& command, LogFlags& flags, const std::string
   };
   add(command.add_option(
           "--checkpoints", flags.checkpoints,
-          help("logits, layers, ops, or comma-separated globs", "ASSAY_LOG_CHECKPOINTS")),
+          help(flags.defaults.environment ? "logits, layers, ops, or comma-separated globs; logits "
+                                            "where only ORCH_LOG_FILE asks for a log"
+                                          : "logits, layers, ops, or comma-separated globs",
+               "ASSAY_LOG_CHECKPOINTS")),
       flags.defaults.checkpoints);
   add(command.add_option("--values", flags.values,
                          help("Leading values in each record, or all", "ORCH_LOG_VALUES")),

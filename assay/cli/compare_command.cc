@@ -257,8 +257,9 @@ void add_model(CompareArguments& arguments) {
 void add_evidence(CompareArguments& arguments) {
   Flags& flags = arguments.flags;
   CompareOptions& options = arguments.options;
-  flags.add("--strict-argmax", options.strict_argmax,
-            "Fail where the argmax or the experts differ, even between level candidates");
+  flags.add(
+      "--strict-argmax", options.strict_argmax,
+      "Fail where the argmax or the experts differ, even between candidates tied within the error");
   flags.add_value("--evidence",
                   "any: a head of the values or a summary shows a record; whole: all values or a "
                   "sketch on both sides (default any, whole with a manifest)",

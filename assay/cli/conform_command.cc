@@ -271,7 +271,8 @@ void add_engine_flags(CLI::App& command, EngineArguments& arguments) {
       "Engines of engines/engines.json, which engines/install.py installs, or assay: its own");
   flags.add("--command", arguments.command,
             "Another engine: a command for the shell, which finds a case in its environment and "
-            "logs it (docs/conform.md)");
+            "logs it (docs/conform.md); its logs go to WORK/logs/command, where those of another "
+            "command take their place");
   flags.add("--features", options.features, "Globs of features (default: all)")
       ->allow_extra_args(false);
   flags.add("--suite", options.suite, "The folder of the features (default: Assay's own)",

@@ -81,7 +81,7 @@ int run_engine_case() {
 
 void add_engine(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
-      "engine", "Be an engine of conform and invariance: log the case in the environment");
+      "engine", "Run one case for conform or invariance, as their environment asks, and log it");
   command->callback([&exit_code] { exit_code = run_engine_case(); });
 }
 

@@ -88,16 +88,17 @@ int run(const PerfArguments& arguments) {
 }  // namespace
 
 void add_perf(CLI::App& app, int& exit_code) {
-  CLI::App* command =
-      app.add_subcommand("perf",
-                         "Say which benchmarks are slower, from two runs of assay_bench, and which "
-                         "models less exact (see scripts/perf.sh)");
+  CLI::App* command = app.add_subcommand(
+      "perf",
+      "Say which benchmarks are slower, from two runs of assay_bench or any other "
+      "Google Benchmark, and which models less exact (see scripts/perf.sh)");
   auto arguments = std::make_shared<PerfArguments>(*command);
   Flags& flags = arguments->flags;
-  flags.add("BASE", arguments->base, "JSON of assay_bench before the change", {.is_input = true})
+  flags
+      .add("BASE", arguments->base, "JSON of a Google Benchmark before the change",
+           {.is_input = true})
       ->required();
-  flags.add("HEAD", arguments->head, "JSON of assay_bench after it", {.is_input = true})
-      ->required();
+  flags.add("HEAD", arguments->head, "JSON of the same after it", {.is_input = true})->required();
   flags
       .add<double>("--min-effect", arguments->options.min_effect,
                    "Changes smaller than this share are the same", {}, check_min_effect)

@@ -180,7 +180,6 @@ class EngineTableGithub : public Report<EngineTable> {
     for (const TableColumn& each : table.columns) {
       text += fmt::format("- **{}**: {}\n", markdown(engine_name(each)), counts_text(table, each));
     }
-    text += fmt::format("\n| engine | {} | verdict |\n|---|---|---|\n", row_word(table));
     std::vector<std::string> rows;
     for (const TableColumn& each : table.columns) {
       for (size_t i = 0; i < table.rows.size(); ++i) {
@@ -189,6 +188,9 @@ class EngineTableGithub : public Report<EngineTable> {
                                    markdown(table.rows[i].name),
                                    markdown(detail(table, each.cells[i]), 1000)));
       }
+    }
+    if (!rows.empty()) {
+      text += fmt::format("\n| engine | {} | verdict |\n|---|---|---|\n", row_word(table));
     }
     append_markdown_rows(rows.size(), row_word(table), context.max_bytes, text,
                          [&](size_t i) { return rows[i]; });

@@ -133,7 +133,8 @@ def compare(options):
     failed = sum(row.get("failed", 0) > 0 for row in found)
     passed = sum(row["pass"] for row in found)
     by_parts = sum(row["pass"] and row["partial"] > 0 for row in found)
-    print(f"{len(found)} runs held to their references: {passed} in parity, {failed} diverged, "
+    runs_held = "1 run held to its reference" if len(found) == 1 else f"{len(found)} runs held to their references"
+    print(f"{runs_held}: {passed} in parity, {failed} diverged, "
           f"{len(found) - passed - failed - len(problems)} not proved, {len(problems)} not judged"
           + (f"; {by_parts} in parity only by a part of some records" if by_parts else ""))  # fmt: skip
     print(f"{len(left)} judged now, {before} before; the table is {table}")

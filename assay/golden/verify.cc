@@ -107,6 +107,11 @@ class Verifier {
     check_.problems.emplace_back(Error(what, file, mend.empty() ? mend_ : mend).what());
   }
 
+  // Of a log that is not the recorded one; a pending golden says what to do itself.
+  std::string log_mend() const {
+    return pending_.empty() ? "restore it with git checkout, or record it again: " + mend_ : mend_;
+  }
+
   void check_oracles() {
     const std::string path = root_ + "generate/requirements.txt";
     if (!file_exists(path)) return;
@@ -142,10 +147,10 @@ class Verifier {
       const std::string path = folder_ + log.file;
       if (!file_exists(path)) {
         state = "missing";
-        problem(path, "is missing");
+        problem(path, "is missing", log_mend());
       } else if (hash_of(path) != log.sha256) {
         state = "changed";
-        problem(path, "is not what the manifest states: its SHA-256 differs");
+        problem(path, "is not what the manifest states: its SHA-256 differs", log_mend());
       } else {
         try {
           check_golden_log(path, manifest_, file, log, n_layers,

@@ -63,6 +63,10 @@ TEST_F(ConformCommand, ReportsForPagesOfCi) {
   EXPECT_THAT(in("junit"), Not(HasSubstr("<b>")));
   EXPECT_THAT(in("junit"), Not(HasSubstr("time=\"0\"")));  // as measured
   EXPECT_THAT(in("github"), HasSubstr("### Assay: conformance"));
+  const Outcome right =
+      asked({"conform", "assay", "--features", "rope_theta", "--format", "github"});
+  EXPECT_THAT(right.out, HasSubstr("1 honoured"));
+  EXPECT_THAT(right.out, Not(HasSubstr("| verdict |"))) << "a head without rows";
   const std::string page = in("html");
   EXPECT_THAT(page, HasSubstr("<!doctype html>"));
   EXPECT_THAT(page, Not(HasSubstr("no <b>")));

@@ -136,7 +136,8 @@ TEST_F(GoldenCommand, VerifyFailsClosedAndNamesTheCommandThatMends) {
        "'schema' is 1, this program reads 2"},
       {"no JSON", [&] { put("golden/tiny/manifest.json", "{"); }, "not valid JSON"},
       {"log", [&] { replace_in(path("f32.jsonl"), "layer_0", "layer_1"); },
-       "f32.jsonl: is not what the manifest states: its SHA-256 differs"},
+       "f32.jsonl: is not what the manifest states: its SHA-256 differs; restore it with git "
+       "checkout, or record it again: assay golden record tiny"},
       {"empty log", [&] { put("golden/tiny/f32.jsonl", ""); }, "f32.jsonl: is not what the mani"},
       {"no log", [&] { fs::remove(path("f32.jsonl")); }, "f32.jsonl: is missing"},
       {"model", [&] { put("golden/tiny/tiny-f32.gguf", "GGUF of tinY"); },

@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <regex>
+#include <string>
+
 #include "tests/cli/program.h"
 
 namespace assay {
@@ -18,6 +21,19 @@ TEST_F(Usage, HelpAndVersionAreNoErrors) {
   EXPECT_THAT(run({"--version"}).out, StartsWith("assay "));
   EXPECT_EQ(run({"compare", "--help"}).exit_code, 0);
   EXPECT_THAT(run({"compare", "--help"}).out, HasSubstr("--quarantine"));
+}
+
+// Breaks if help kept back what surprises: what is logged, what takes minutes, what is replaced.
+TEST_F(Usage, HelpSaysWhatSurprises) {
+  const auto help = [&](const char* command) {
+    std::string text = run({command, "--help"}).out;
+    std::erase(text, '\n');
+    return std::regex_replace(text, std::regex(" +"), " ");
+  };
+  EXPECT_THAT(help("run"), HasSubstr("logits where only ORCH_LOG_FILE asks for a log"));
+  EXPECT_THAT(help("mutate"), HasSubstr("which takes minutes"));
+  EXPECT_THAT(help("conform"), HasSubstr("its logs go to WORK/logs/command"));
+  EXPECT_THAT(help("perf"), HasSubstr("any other Google Benchmark"));
 }
 
 // Breaks if help promised several values after a flag that takes one: the next is an argument.

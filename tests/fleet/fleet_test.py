@@ -73,6 +73,8 @@ class Fleet(FleetCase):
 
         add("ref", {"math": "float64"})
         add("right", {"engine": "x"}, order=-1)
+        _, answer = self.compare(self.folder / "nights", code=0)
+        self.assertIn("1 run held to its reference: 1 in parity, 0 diverged", answer.stdout)
         add("wrong", {"engine": "y"}, last=50)
         _, answer = self.compare(self.folder / "nights")
         self.assertIn("2 runs held to their references: 1 in parity, 1 diverged", answer.stdout)

@@ -159,7 +159,7 @@ function benchmarkSection() {
 function noteSection() {
   const notes = data.notes.map((note) => html('li', {}, shown(note)));
   return section('Notes', null, html('ul', {},
-    html('li', {}, `Base and head were measured by turns. A change counts if the chance to see it between equal programs, in any of the benchmarks, is at most ${format(data.alpha * 100)} %, and it is at least ${format(data.min_effect * 100)} %.`),
+    html('li', {}, `Repetition i of base is paired with repetition i of head, which is fair if the two were measured by turns (scripts/perf.sh). A change counts if the chance to see it between equal programs, in any of the benchmarks, is at most ${format(data.alpha * 100)} %, and it is at least ${format(data.min_effect * 100)} %.`),
     notes));
 }
 

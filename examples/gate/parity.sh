@@ -1,0 +1,11 @@
+#!/bin/sh -e
+# parity.sh [renew]: compares what ./engine computes with parity/baseline.jsonl
+log() { file=$1; shift; ORCH_LOG_FILE=$file ASSAY_LOG_CHECKPOINTS=layers ORCH_LOG_VALUES=all ./engine "$@" > /dev/null; }
+if [ "$1" = renew ]; then
+  mkdir -p parity && log parity/baseline.jsonl
+  log parity/other.jsonl --kv f16  # as right, but computed otherwise: other batches, threads or precision
+  assay floors parity/baseline.jsonl parity/other.jsonl -o parity/policy.json
+else
+  log got.jsonl
+  assay compare parity/baseline.jsonl got.jsonl --policy parity/policy.json --format github
+fi

@@ -13,11 +13,14 @@
 #include <system_error>
 #include <utility>
 
+#include "assay/log/run_files.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 
 namespace assay {
 namespace {
+
+namespace fs = std::filesystem;
 
 template <typename T>
 bool parse_whole(std::string_view text, T& value) {
@@ -46,6 +49,15 @@ std::string refuse_empty(const CLI::Option& option, const std::string& value) {
   const bool needed = option.get_positional() || option.get_required();
   throw Error("the value is empty, as of a variable that is not set", option.get_name(),
               needed ? "give one" : "give one, or leave the flag out");
+}
+
+// Whether the folder is one of those that the file is in.
+bool is_any_above(const std::string& folder, const fs::path& file) {
+  for (fs::path above = file.parent_path(); above.has_relative_path();
+       above = above.parent_path()) {
+    if (is_same_file(folder, above.string())) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -113,33 +125,42 @@ std::vector<int32_t> parse_token_ids(const std::string& text, const std::string&
 void refuse_to_overwrite(const std::vector<std::string>& inputs, const std::string& output,
                          const std::string& what, const std::string& flag) {
   for (const std::string& input : inputs) {
-    std::error_code none;
-    if (std::filesystem::equivalent(input, output, none)) {
+    if (is_same_file(input, output)) {
       throw Error(what + " would overwrite its input", output, "give another " + flag);
+    }
+  }
+  for (const std::string& input : inputs) {
+    if (is_log_below(output, input)) {
+      throw Error(what + " would be a log of its input " + input, output, "give another " + flag);
     }
   }
 }
 
 bool is_below(const std::string& file, const std::string& folder) {
-  namespace fs = std::filesystem;
   std::error_code none;
-  const fs::path path = fs::weakly_canonical(fs::absolute(file, none), none);
-  for (fs::path above = path.parent_path(); above.has_relative_path();
-       above = above.parent_path()) {
-    if (fs::equivalent(folder, above, none)) return true;
-  }
-  return false;
+  return is_any_above(folder, fs::weakly_canonical(fs::absolute(file, none), none));
 }
 
 bool is_log_below(const std::string& file, const std::string& folder) {
   std::error_code none;
-  const auto path = std::filesystem::weakly_canonical(file, none);
-  return path.extension() == ".jsonl" && is_below(file, folder);
+  if (file.empty() || !fs::is_directory(folder, none)) return false;
+  const fs::path path = fs::absolute(file, none);
+  const fs::path named = fs::weakly_canonical(path.parent_path(), none) / path.filename();
+  for (const fs::path& place : {named, fs::weakly_canonical(path, none)}) {
+    if (place.extension() == ".jsonl" && is_any_above(folder, place)) return true;
+  }
+  if (!fs::exists(path, none)) return false;
+  return std::ranges::any_of(logs_below(folder, none),
+                             [&](const std::string& log) { return is_same_file(log, file); });
+}
+
+bool is_same_file(const std::string& a, const std::string& b) {
+  std::error_code none;
+  return fs::equivalent(a, b, none);
 }
 
 void refuse_same_file(const std::string& ref, const std::string& got) {
-  std::error_code none;
-  if (!std::filesystem::equivalent(ref, got, none)) return;
+  if (!is_same_file(ref, got)) return;
   throw Error(fmt::format("is the same file as {}", ref), got,
               "compared with itself it shows nothing: give the one that is judged");
 }

@@ -27,19 +27,22 @@ std::vector<std::string> arguments_for_cli11(int argc, char** argv);
 // naming `flag` and the item that is invalid.
 std::vector<int32_t> parse_token_ids(const std::string& text, const std::string& flag);
 
-// Throws Error if `output` is one of the inputs. `what` is written there ("the report"), and `flag`
-// says where.
+// Throws Error if `output` is one of the inputs, or a log in a folder of theirs. `what` is written
+// there ("the report"), and `flag` says where.
 void refuse_to_overwrite(const std::vector<std::string>& inputs, const std::string& output,
                          const std::string& what = "the report", const std::string& flag = "-o");
 
 // Whether the file is, or would be, in a folder or below it.
 bool is_below(const std::string& file, const std::string& folder);
 
-// Whether the file is, or would be, one of the logs in a folder or below it.
+// Whether the file is, or would be, one of the logs in a folder or below it: by its name, by the
+// place that it is a link to, or as that to which a link in the folder leads.
 bool is_log_below(const std::string& file, const std::string& folder);
 
-// Throws Error if both are one file or folder, whatever their names: compared with itself it is
-// right.
+// Whether both are one file or folder, whatever their names.
+bool is_same_file(const std::string& a, const std::string& b);
+
+// Throws Error if is_same_file(): compared with itself it is right.
 void refuse_same_file(const std::string& ref, const std::string& got);
 
 // Throws Error if `log` is the file, pipe or terminal that a standard stream is open on: what else

@@ -34,12 +34,11 @@ bool is_of_suite(const CLI::App& command, const fs::path& file) {
 }
 
 // Whether the file is what the command reads, or a log in a folder that it reads.
-bool is_input(const CLI::App& command, const fs::path& file) {
-  std::error_code none;
+bool is_input(const CLI::App& command, const std::string& file) {
   for (const CLI::Option* option : command.get_options()) {
     if (option->get_single_name() == "output") continue;
     for (const std::string& value : option->results()) {
-      if (fs::equivalent(value, file, none) || is_log_below(file.string(), value)) return true;
+      if (is_same_file(value, file) || is_log_below(file, value)) return true;
     }
   }
   return is_of_suite(command, file);

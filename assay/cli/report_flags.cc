@@ -2,7 +2,6 @@
 
 #include "assay/cli/checks.h"
 #include "assay/cli/failed_report.h"
-#include "base/error.h"
 
 namespace assay {
 
@@ -25,10 +24,6 @@ CLI::Option* ReportFlags::add_output(CLI::App& command, const std::string& help)
 
 void ReportFlags::check_output(const std::vector<std::string>& inputs) const {
   refuse_to_overwrite(inputs, output);
-  for (const std::string& input : inputs) {
-    if (!is_log_below(output, input)) continue;
-    throw Error("the report would be a log of its input " + input, output, "give another -o");
-  }
   if (format != "github") return;
   refuse_to_overwrite(inputs, step_summary_path(output), "the summary", "GITHUB_STEP_SUMMARY");
 }

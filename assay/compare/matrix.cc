@@ -15,6 +15,7 @@
 #include "assay/compare/compare_logs.h"
 #include "assay/compare/nothing_in_common.h"
 #include "assay/log/log_reader.h"
+#include "assay/log/run_files.h"
 #include "base/count_of.h"
 #include "base/error.h"
 #include "base/input_file.h"
@@ -51,16 +52,9 @@ std::vector<std::string> logs_in(const std::vector<std::string>& paths) {
       if (met.insert(path)) logs.push_back(path);
       continue;
     }
-    std::vector<std::string> found;
-    for (auto at = fs::recursive_directory_iterator(path, error);
-         !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
-      if (at->path().extension() == ".jsonl" && at->is_regular_file(error)) {
-        found.push_back(at->path().string());
-      }
-    }
+    const std::vector<std::string> found = logs_below(path, error);
     if (error) throw Error("cannot read the folder: " + error.message(), path);
     if (found.empty()) throw Error("the folder holds no *.jsonl", path, "give a folder of logs");
-    std::sort(found.begin(), found.end());
     std::ranges::copy_if(found, std::back_inserter(logs),
                          [&](const std::string& log) { return met.insert(log); });
   }

@@ -95,24 +95,29 @@ std::vector<std::ptrdiff_t> unnamed_of(const std::vector<std::string>& files,
 
 }  // namespace
 
-std::vector<std::string> run_files(const std::string& path) {
-  std::error_code error;
-  if (!fs::is_directory(path, error)) return {path};
+std::vector<std::string> logs_below(const std::string& folder, std::error_code& error) {
   std::vector<std::string> files;
-  for (auto at = fs::recursive_directory_iterator(path, error);
+  for (auto at = fs::recursive_directory_iterator(folder, error);
        !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
     std::error_code none;
     if (at->path().extension() != ".jsonl" || !at->is_regular_file(none)) continue;
     files.push_back(at->path().string());
-    if (files.size() > kMaxFiles) {
-      throw Error(fmt::format("the folder holds more than {} *.jsonl", kMaxFiles), path, kOneRun);
-    }
   }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::vector<std::string> run_files(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return {path};
+  std::vector<std::string> files = logs_below(path, error);
   if (error) throw Error("cannot read the folder: " + error.message(), path);
+  if (files.size() > kMaxFiles) {
+    throw Error(fmt::format("the folder holds more than {} *.jsonl", kMaxFiles), path, kOneRun);
+  }
   if (files.empty()) {
     throw Error("the folder holds no *.jsonl", path, "give the folder with the logs of one run");
   }
-  std::sort(files.begin(), files.end());
   return files;
 }
 

@@ -2,11 +2,16 @@
 
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "assay/log/record.h"
 
 namespace assay {
+
+// The .jsonl files in and below a folder, sorted; those that links lead to among them. `error` says
+// why the folder cannot be read.
+std::vector<std::string> logs_below(const std::string& folder, std::error_code& error);
 
 // The files of the log of one run: `path` itself or, of a folder, the .jsonl files in and below it,
 // sorted. Throws Error if a folder cannot be read, has none, or has more than 65,536.

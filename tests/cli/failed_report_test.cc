@@ -109,6 +109,33 @@ TEST_F(FailedReport, AnInputIsNotRemoved) {
   }
 }
 
+// Breaks if a log that a folder has by a link were removed by either name, or replaced.
+TEST_F(FailedReport, AnInputThatAFolderLinksToIsNotRemoved) {
+  std::filesystem::create_directories(folder_ + "/runs");
+  const std::string target = put("out.jsonl", contents(log_));
+  const std::string plain = put("out.txt", contents(log_));
+  std::filesystem::create_symlink("../out.jsonl", folder_ + "/runs/b.jsonl");
+  std::filesystem::create_symlink("../out.txt", folder_ + "/runs/c.jsonl");
+  for (const std::string& output :
+       {folder_ + "/runs/b.jsonl", folder_ + "/runs/c.jsonl", target, plain}) {
+    const std::string runs = folder_ + "/runs";
+    EXPECT_EQ(run({"compare", log_, runs, "--tokens", "x", "-o", output}).exit_code, 2);
+    expect_error({"compare", log_, runs, "-o", output},
+                 output + ": the report would be a log of its input " + runs + "; give another -o");
+    EXPECT_THAT(run({"analyze", runs, "--stats", "--numpy", output}).err,
+                HasSubstr("the archive would be a log of its input " + runs));
+    setenv("GITHUB_STEP_SUMMARY", output.c_str(), 1);
+    EXPECT_THAT(run({"compare", log_, runs, "--format", "github"}).err,
+                HasSubstr("the summary would be a log of its input " + runs));
+    EXPECT_EQ(run({"compare", log_, runs, "--tokens", "x", "--format", "github"}).exit_code, 2);
+    unsetenv("GITHUB_STEP_SUMMARY");
+    for (const std::string& log : {target, plain}) {
+      EXPECT_EQ(contents(log), contents(log_)) << output;
+    }
+    EXPECT_TRUE(std::filesystem::is_symlink(runs + "/b.jsonl")) << output;
+  }
+}
+
 TEST_F(FailedReport, WhatIsNoReportOfTheCommandStays) {
   const std::string kept = put("kept.jsonl", "kept");
   EXPECT_EQ(run({"import", folder_ + "/none", "-o", kept}).exit_code, 2);

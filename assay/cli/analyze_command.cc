@@ -1,8 +1,6 @@
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "assay/cli/checks.h"
@@ -36,8 +34,7 @@ struct AnalyzeArguments {
 void warn_of_copies(const std::vector<std::string>& names, const std::vector<std::string>& paths) {
   for (size_t b = 0; b < paths.size(); ++b) {
     for (size_t a = 0; a < b; ++a) {
-      std::error_code none;
-      if (!std::filesystem::equivalent(paths[a], paths[b], none)) continue;
+      if (!is_same_file(paths[a], paths[b])) continue;
       print_warning(printable(names[b]) + " is the same file as " + printable(names[a]));
     }
   }

@@ -12,6 +12,7 @@
 
 #include "assay/causes/find_causes.h"
 #include "assay/causes/own_errors.h"
+#include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
 #include "assay/cli/flags.h"
 #include "assay/cli/output.h"
@@ -143,10 +144,10 @@ void check_hash(const Model& model, const Comparison& comparison) {
       printable(stated->model.type, 20), printable(stated->model.sha256, 64)));
 }
 
-// Whether both are one log, so that comparing them shows nothing.
-bool are_same(const std::string& a, const std::string& b) {
+// Whether both logs say the same: one file, or a copy.
+bool has_same_bytes(const std::string& a, const std::string& b) {
+  if (is_same_file(a, b)) return true;
   std::error_code error;
-  if (std::filesystem::equivalent(a, b, error)) return true;
   if (!std::filesystem::is_regular_file(a, error) || !std::filesystem::is_regular_file(b, error)) {
     return false;
   }
@@ -188,10 +189,10 @@ int run(CompareArguments& arguments, SpooledInputs& spooled) {
   if (arguments.own_error) {
     judge_own_errors(*model, options,
                      {.limit = *arguments.own_error,
-                      .is_alone = are_same(paths[0], paths[1]),
+                      .is_alone = has_same_bytes(paths[0], paths[1]),
                       .progress = progress_line("computing each op", Work::kSteps)},
                      comparison);
-  } else if (std::error_code none; std::filesystem::equivalent(paths[0], paths[1], none)) {
+  } else if (is_same_file(paths[0], paths[1])) {
     comparison.warnings.push_back(
         paths[1] + " is compared with itself, which shows nothing: give the log that is judged");
   }

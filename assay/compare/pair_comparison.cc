@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "assay/compare/evidence.h"
 #include "assay/compare/log_probabilities.h"
@@ -72,6 +73,17 @@ std::vector<int64_t> masks_of_both(const Record& ref, const Record& got) {
     if (is_mask) indices.push_back(static_cast<int64_t>(i));
   }
   return indices;
+}
+
+// Lists what both mask, but for what is listed already.
+void add_masks(const Record& record, const std::vector<int64_t>& masks,
+               std::vector<Garbage>& garbage) {
+  std::set<int64_t> listed;
+  for (const Garbage& found : garbage) listed.insert(found.index);
+  for (const int64_t index : masks) {
+    if (listed.contains(index)) continue;
+    garbage.push_back({index, record.values[static_cast<size_t>(index)], GarbageReason::kPadding});
+  }
 }
 
 bool too_many_outliers(size_t count, const Record& record) {
@@ -205,10 +217,7 @@ Quarantine quarantine(const Record& ref, const Record& got, const Tolerance& tol
   found.ref = find_garbage(ref);
   found.got = find_garbage(got);
   const std::vector<int64_t> masks = masks_of_both(ref, got);
-  if (found.ref.empty() && found.got.empty()) {
-    found.of_both = masks;
-    return found;
-  }
+  if (found.ref.empty() && found.got.empty() && masks.empty()) return found;
   const OtherPadding ref_padding{padding_of(found.ref), ref.n};
   const OtherPadding got_padding{padding_of(found.got), got.n};
   found.of_both = union_of(garbage_of_both(ref, got, found.ref, tolerance),
@@ -226,6 +235,8 @@ Quarantine quarantine(const Record& ref, const Record& got, const Tolerance& tol
   found.not_chosen = got_out(found.got, got, ref_padding, true);
   found.ref_garbage = hidden_by(found.ref_out, found.ref, found.of_both);
   found.got_garbage = hidden_by(found.got_out, found.got, found.of_both);
+  add_masks(ref, masks, found.ref);
+  add_masks(got, masks, found.got);
   drop_shared(got, true, found.ref);
   drop_shared(ref, true, found.got);
   return found;

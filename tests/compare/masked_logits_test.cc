@@ -179,6 +179,30 @@ TEST_F(SharedByBothTest, MasksInAHeadDoNotHideTheRestOfIt) {
   }
 }
 
+// Breaks if masks that differ were left out of heads without a word.
+TEST_F(SharedByBothTest, MasksInAHeadAreListedWhereTheyDiffer) {
+  const auto log = [&](float mask, size_t count) {
+    const std::vector<float> made = with(right_, {0, 2}, mask);
+    return line("logits", 0, {made.begin(), made.begin() + static_cast<std::ptrdiff_t>(count)},
+                ",\"n\":64");
+  };
+  for (const size_t count : {size_t{10}, size_t{64}}) {
+    for (const QuarantineMode mode : {QuarantineMode::kExclude, QuarantineMode::kFail}) {
+      options_.quarantine = mode;
+      const Comparison differ = compare(log(-1e4F, count), log(-3e4F, count));
+      EXPECT_EQ(differ.quarantined, 4) << count;
+      EXPECT_EQ(differ.failed, mode == QuarantineMode::kFail ? 1 : 0) << count;
+      ASSERT_EQ(differ.quarantine.size(), 4U) << count;
+      for (const auto& entry : differ.quarantine) {
+        EXPECT_EQ(entry.garbage.reason, GarbageReason::kPadding) << count;
+      }
+      const Comparison same = compare(log(-1e4F, count), log(-1e4F, count));
+      EXPECT_EQ(same.quarantined, 0) << "as padding that both have, " << count;
+      EXPECT_TRUE(same.pass) << count;
+    }
+  }
+}
+
 // Breaks if a mask of which the reference tells nothing were an error, or were accepted.
 TEST_F(SharedByBothTest, MasksOfWhichTheReferenceTellsNothingAreUnproven) {
   const std::string part = line("logits", 0, {right_.begin(), right_.begin() + 10}, ",\"n\":64");

@@ -43,6 +43,11 @@ Policy floors_beside(const std::string& ref_path, const std::string& got_path) {
   return manifest_path.empty() ? Policy() : policy_for_logs(manifest_path, "", ref_path, got_path);
 }
 
+// The error of the first such log, and how many more the report names.
+std::string text_of_first(const std::string& error, size_t logs) {
+  return logs == 1 ? error : error + "; the report names " + count_of(logs - 1, "more such log");
+}
+
 // All that the matrix is made of, logs in folders among it.
 std::vector<std::string> inputs_of(const MatrixArguments& arguments, const RunMatrix& matrix) {
   std::vector<std::string> inputs = arguments.flags.inputs();
@@ -82,16 +87,14 @@ int run(MatrixArguments& arguments) {
     }
   }
   if (!matrix.unreadable.empty()) {
-    const size_t more = matrix.unreadable.size() - 1;
-    std::string text = matrix.unreadable.front().problem.what();
-    if (more > 0) text += "; the report names " + count_of(more, "more such log");
-    print_error(text);
+    print_error(text_of_first(matrix.unreadable.front().problem.what(), matrix.unreadable.size()));
     return kNotComparable;
   }
   if (!matrix.left_out.empty()) {
-    print_error(Error("has no header that names its model, so it was not compared",
-                      matrix.left_out.front(), "write one (docs/add-an-engine.md), or leave it out")
-                    .what());
+    const Error error("has no header that names its model, so it was not compared",
+                      matrix.left_out.front(),
+                      "write one (docs/add-an-engine.md), or leave it out");
+    print_error(text_of_first(error.what(), matrix.left_out.size()));
     return kNotComparable;
   }
   print_error(

@@ -200,6 +200,9 @@ TEST_F(MatrixCommand, ALogWithoutAHeaderIsNotComparable) {
   EXPECT_EQ(outcome.err, "assay: " + headless +
                              ": has no header that names its model, so it was not compared; write "
                              "one (docs/add-an-engine.md), or leave it out\n");
+  const std::string another = put("headless2.jsonl", contents(headless));
+  EXPECT_THAT(run({"matrix", golden("f32-ops.jsonl"), good, headless, another}).err,
+              testing::EndsWith("or leave it out; the report names 1 more such log\n"));
 }
 
 }  // namespace

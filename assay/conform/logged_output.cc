@@ -21,13 +21,14 @@ struct Output {
 };
 
 // A relative L2, of sketches as of values: a sketch's numbers estimate both norms. Infinities that
-// both have, as padded logits do, are equal.
+// both have, as padded logits do, are equal; one that a single log has is infinitely far.
 double distance(const std::vector<double>& a, const std::vector<double>& b) {
   if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
   double difference = 0.0;
   double norm = 0.0;
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i] == b[i] && std::isinf(a[i])) continue;
+    if (std::isinf(a[i]) || std::isinf(b[i])) return std::numeric_limits<double>::infinity();
     difference += (a[i] - b[i]) * (a[i] - b[i]);
     norm += a[i] * a[i];
   }
@@ -59,6 +60,12 @@ Output output_of(const LogIndex& log, const std::string& last_layer, size_t toke
   return {};
 }
 
+bool has_nan(const Output& output) {
+  return std::ranges::any_of(output.tensors, [](const std::vector<double>& tensor) {
+    return std::ranges::any_of(tensor, [](double value) { return std::isnan(value); });
+  });
+}
+
 // Why the log shows too little, whatever other tokens give; empty where it does not.
 std::string too_little_of(const Output& output, const std::string& last_layer) {
   if (output.checkpoint.empty()) {
@@ -83,6 +90,10 @@ OutputShown output_shown(const std::string& log, const std::vector<int32_t>& tok
                     .checkpoint = output.checkpoint};
   if (!shown.too_little.empty()) return shown;
   const Output other = output_named(LogIndex(other_log), output.checkpoint, other_tokens.size());
+  if (has_nan(output) || has_nan(other)) {
+    shown.too_little = fmt::format("logs values of {} that are no numbers", output.checkpoint);
+    return shown;
+  }
   double sum = 0.0;
   int64_t n = 0;
   for (size_t i = 0; i < std::min(tokens.size(), other_tokens.size()); ++i) {

@@ -14,7 +14,8 @@ struct OutputShown {
   std::string too_little;
   std::string checkpoint = {};  // the output: logits, logprobs, or the last layer's
   // How far the other tokens' is from it: relative L2, root mean square over the positions of other
-  // tokens. So little is too little where repeats are as far from each other.
+  // tokens; infinite where only one of the two is infinite somewhere, as by a top-k mask. So little
+  // is too little where repeats are as far from each other.
   double of_others = 0.0;
 };
 

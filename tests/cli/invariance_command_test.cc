@@ -161,6 +161,24 @@ TEST_F(InvarianceCommand, TooLittleEvidenceIsNoPass) {
                     "evaluates no other prompt");
 }
 
+// What would break: masks at other places, or NaN, would be "nan off".
+TEST_F(InvarianceCommand, InfinitiesAtOtherPlacesAreFarOffAndNanIsNoNumber) {
+  const auto edited = [&](const std::string& edits) {
+    return asked({"invariance", "--command", std::string("Q=3 L=5; ") + kTiny + edits, "--features",
+                  "family_llama", "--surfaces", "again,after,steps"});
+  };
+  // Tokens whose number ends oddly mask one logit, the others the other.
+  const Outcome masked = edited(R"(
+sed -i '/"logits"/{s/\[5,7[.0-9]*[13579]\]/["-Infinity",7.5]/;s/\[5,\(7[.0-9]*\)\]/[\1,"-Infinity"]/}' \
+  $ASSAY_LOG_FILE)");
+  EXPECT_EQ(masked.exit_code, 0) << masked.out << masked.err;
+  const Outcome nan = edited(R"(
+[ $(echo $ASSAY_TOKENS | tr , '\n' | wc -l) = 48 ] ||
+  sed -i '/"logits"/s/"values":.5/"values":["NaN"/' $ASSAY_LOG_FILE)");
+  EXPECT_EQ(nan.exit_code, 2) << nan.out;
+  EXPECT_THAT(nan.err, HasSubstr("logs values of logits that are no numbers"));
+}
+
 // What would break: an engine that never reads its prompt would be invariant, within its own noise.
 TEST_F(InvarianceCommand, ConstantsWithNoiseAreNoPass) {
   const std::string count = folder_ + "/n";

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "assay/cli/commands.h"
@@ -33,9 +34,11 @@ void end_progress(const GoldenEngineOptions& options) {
   if (options.progress) print_status("\r\x1b[K");
 }
 
-void warn_of_absent(const std::vector<std::string>& absent, const char* what) {
+void warn_of_absent(const std::string& model, const std::vector<std::string>& absent,
+                    const char* what) {
   for (const std::string& each : absent) {
-    print_warning(fmt::format("{}: the model file is not here, {}", printable(each), what));
+    print_warning(fmt::format("{} {}: the model file is not here, {}", printable(model),
+                              printable(each), what));
   }
 }
 
@@ -51,7 +54,7 @@ bool record_snapshots(const MeasuredArguments& arguments, const GoldenManifest& 
   const GoldenSnapshots after =
       take_snapshots(manifest, before ? &*before : nullptr, options, absent);
   end_progress(options);
-  warn_of_absent(absent, "its snapshots stay as they are");
+  warn_of_absent(manifest.model, absent, "its snapshots stay as they are");
   const auto reviews =
       review_snapshots(manifest, read_fast_floors(folder), before ? &*before : nullptr, after);
   if (reviews.empty()) {
@@ -71,7 +74,7 @@ bool record_fast_floors(const MeasuredArguments& arguments, const GoldenManifest
   const FastFloors after =
       measure_fast_floors(manifest, before ? &*before : nullptr, options, absent);
   end_progress(options);
-  warn_of_absent(absent, "its floors stay as they are");
+  warn_of_absent(manifest.model, absent, "its floors stay as they are");
   const auto changes = fast_floor_changes(before.value_or(FastFloors{}), after);
   if (changes.notes.empty()) {
     print_text(fmt::format("{}: no floor changes\n", printable(manifest.model)));
@@ -91,23 +94,33 @@ bool record_fast_floors(const MeasuredArguments& arguments, const GoldenManifest
   throw Error(fmt::format("is missing: {}", what), path, hint);
 }
 
+// "12 snapshots", or "8 of 12 snapshots checked" where the model files of some types are absent.
+template <class Each>
+std::string checked_text(const std::vector<Each>& all, const char* what,
+                         const std::vector<std::string>& absent) {
+  if (absent.empty()) return count_of(all.size(), what);
+  const auto checked = std::ranges::count_if(
+      all, [&](const Each& each) { return std::ranges::find(absent, each.type) == absent.end(); });
+  return fmt::format("{} of {} checked", checked, count_of(all.size(), what));
+}
+
 // Says whether the engine still gives what was measured: one line, and one for each difference.
-// `absent`: model files that nothing could be measured of.
-int tell_changes(const std::string& model, size_t n, const char* what,
+// `absent`: types of whose model files nothing could be measured.
+int tell_changes(const std::string& model, const std::string& checked,
                  const std::vector<std::string>& changes, const std::vector<std::string>& absent) {
   const TextStyle style = output_style("");
   const bool good = changes.empty() && absent.empty();
   const char* word = !changes.empty() ? "CHANGED" : good ? "unchanged" : "NOT CHECKED";
   print_text(fmt::format("{}  {}, {}\n", colored(word, good ? Color::kGood : Color::kBad, style),
-                         printable(model), count_of(n, what)));
+                         printable(model), checked));
   for (const std::string& change : changes) {
     print_text(fmt::format("  {} {}\n", printable(model), printable(change, std::string::npos)));
   }
   for (const std::string& each : absent) {
     print_error(
-        fmt::format("{}: the model file is not here, so it was not checked; fetch it as "
+        fmt::format("{} {}: the model file is not here, so it was not checked; fetch it as "
                     "the manifest says, or name other models",
-                    printable(each)));
+                    printable(model), printable(each)));
   }
   if (!changes.empty()) return kDiverged;
   return good ? kInParity : kNotComparable;
@@ -129,7 +142,8 @@ int verify_snapshots_of(const MeasuredArguments& arguments, const GoldenManifest
        review_snapshots(manifest, read_fast_floors(folder), &*before, after)) {
     changes.push_back(each.line);
   }
-  return tell_changes(manifest.model, after.snapshots.size(), "snapshot", changes, absent);
+  return tell_changes(manifest.model, checked_text(after.snapshots, "snapshot", absent), changes,
+                      absent);
 }
 
 int verify_fast_floors_of(const MeasuredArguments& arguments, const GoldenManifest& manifest) {
@@ -147,7 +161,7 @@ int verify_fast_floors_of(const MeasuredArguments& arguments, const GoldenManife
   std::vector<std::string> absent;
   const FastFloors after = measure_fast_floors(manifest, &*before, options, absent);
   end_progress(options);
-  return tell_changes(manifest.model, after.prompts.size(), "measured prompt",
+  return tell_changes(manifest.model, checked_text(after.prompts, "measured prompt", absent),
                       fast_floor_changes(*before, after).notes, absent);
 }
 

@@ -112,21 +112,23 @@ Policy policy_of(const GoldenManifest& manifest, const GoldenFile& file, const s
 // Which floor lets too much pass; empty if none does.
 std::string wide_floor(const GoldenManifest& manifest, const GoldenFile& file,
                        const FastFloors::Of& of) {
-  const auto lets = [&](const std::string& checkpoint, const FastFloor& floor, const char* other,
-                        double error) {
-    return fmt::format("lets '{}' of {} {} {} be {:.3g} off, and {} is {:.3g} off", checkpoint,
-                       of.math, of.type, of.prompt, floor.max, other, error);
+  const auto lets = [&](const std::string& checkpoint, const FastFloor& floor,
+                        const std::string& other) {
+    return fmt::format("lets '{}' of {} {} {} be {:.3g} off, and {}", checkpoint, of.math, of.type,
+                       of.prompt, floor.max, other);
   };
   for (const auto& [checkpoint, floor] : of.floors) {
     const auto of_llama_cpp = floor_of(file, "llamacpp_as_stored_vs_f64", checkpoint);
     if (of_llama_cpp && rounds_activations(of.type) &&
         !(floor.max <= kMostOfLlamaCpp * *of_llama_cpp)) {
-      return lets(checkpoint, floor, "llama.cpp", *of_llama_cpp);
+      return lets(checkpoint, floor, fmt::format("llama.cpp is {:.3g} off", *of_llama_cpp));
     }
     // Not of every model is llama.cpp's error known.
     const auto of_exact = floor_of(file, manifest.tolerance.floor, checkpoint);
     if (of_exact && !(floor.max <= kMostOfExact * *of_exact)) {
-      return lets(checkpoint, floor, "float32", *of_exact);
+      return lets(checkpoint, floor,
+                  fmt::format("its floor {} is {:.3g}", printable(manifest.tolerance.floor, 60),
+                              *of_exact));
     }
     if (!of_llama_cpp && !of_exact) {
       return fmt::format("has a floor of '{}' of {} {} {}, and the manifest has none", checkpoint,

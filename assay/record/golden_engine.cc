@@ -70,7 +70,7 @@ std::unique_ptr<Model> load(const GoldenManifest& manifest, const GoldenFile& fi
                             std::vector<std::string>& absent) {
   const std::string path = find_model_file(manifest, file);
   if (path.empty()) {
-    absent.push_back(fmt::format("{} {}", manifest.model, file.type));
+    absent.push_back(file.type);
     return nullptr;
   }
   auto gguf = std::make_shared<Gguf>(path);

@@ -47,7 +47,7 @@ struct GoldenEngineOptions {
 };
 
 // Of all prompts of a golden, in both kinds of math; for a missing model file the entries of `old`,
-// and its name in `absent`. Throws Error if a model file is not the one stated.
+// and its type in `absent`. Throws Error if a model file is not the one stated.
 GoldenSnapshots take_snapshots(const GoldenManifest& manifest, const GoldenSnapshots* old,
                                const GoldenEngineOptions& options,
                                std::vector<std::string>& absent);

@@ -159,7 +159,7 @@ TEST_F(GoldenMeasured, AFloorFarAboveFloat32sIsAProblem) {
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.err,
               HasSubstr("fast_floors.json: lets 'logits' of fast Q4_K_M haiku be 0.9 off, and "
-                        "float32 is "));
+                        "its floor f32_with_f64_angles_vs_f64 is "));
   const Outcome unknown = verified("0.02, 0.01], \"layer_9_other\": [0.5, 0.5");
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_THAT(unknown.err, HasSubstr("has a floor of 'layer_9_other'"));
@@ -180,6 +180,16 @@ TEST_F(GoldenMeasured, WithoutTheModelFileNothingIsUnchanged) {
                                        "not checked; fetch it as the manifest says"));
   }
   unsetenv("ASSAY_CACHE");
+}
+
+// What would break: what was not computed counts as checked beside what was.
+TEST_F(GoldenMeasured, WithoutOneModelFileTheOthersAreChecked) {
+  fs::copy(source_path("golden/granite"), root() + "/granite");
+  fs::remove(root() + "/granite/granite-f32.gguf");
+  const Outcome outcome = run({"golden", "verify", "--snapshots", "--folder", root(), "granite"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.out, "NOT CHECKED  granite, 4 of 8 snapshots checked\n");
+  EXPECT_THAT(outcome.err, HasSubstr("assay: granite F32: the model file is not here"));
 }
 
 // What would break: a model of F32 alone counts as checked, or as lacking its floors.

@@ -16,6 +16,12 @@ int64_t count(const PerfComparison& comparison, PerfVerdict verdict) {
                        [&](const PerfResult& result) { return result.verdict == verdict; });
 }
 
+// "30.0 % faster"; `ratio` as change_text() takes it.
+std::string slower_text(double ratio) {
+  if (!std::isfinite(ratio) || !(ratio > 0)) return "an unknown change";
+  return fmt::format("{:.1f} % {}", std::abs(ratio - 1) * 100, ratio < 1 ? "faster" : "slower");
+}
+
 }  // namespace
 
 std::string duration_text(double ns) {
@@ -86,9 +92,11 @@ std::string unsure_text(const PerfComparison& comparison) {
     if (worst == nullptr || !(each.high <= worst->high)) worst = &each;
   }
   if (worst == nullptr) return {};
-  return fmt::format("{} of {} {} not shown to be as fast: {} is {} slower (95 %); take more pairs",
-                     n, count_of(comparison.results.size(), "benchmark"),
-                     plural(n == 1, "is", "are"), worst->name, interval_text(*worst));
+  return fmt::format(
+      "{} of {} {} not shown to be as fast: {} is between {} and {} (95 %); "
+      "take more pairs",
+      n, count_of(comparison.results.size(), "benchmark"), plural(n == 1, "is", "are"), worst->name,
+      slower_text(worst->low), slower_text(worst->high));
 }
 
 std::string too_few_pairs_text(const PerfComparison& comparison) {

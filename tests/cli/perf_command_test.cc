@@ -87,9 +87,10 @@ TEST_F(PerfCommand, WhatIsUnsureIsSaidNotToBeShown) {
   base = put("base.json", base + "]}");
   const Outcome outcome = run({"perf", base, noisy});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, testing::StartsWith("UNSURE  0 slower, 0 faster, 1 the same, 1 unsure\n"
-                                               "1 of 2 benchmarks is not shown to be as fast: "
-                                               "noisy is -30.0 % to +30.0 % slower (95 %)"));
+  EXPECT_THAT(outcome.out,
+              testing::StartsWith("UNSURE  0 slower, 0 faster, 1 the same, 1 unsure\n"
+                                  "1 of 2 benchmarks is not shown to be as fast: "
+                                  "noisy is between 30.0 % faster and 30.0 % slower (95 %)"));
   const Outcome json = run({"perf", base, noisy, "--format", "json", "-o", folder_ + "/o.json"});
   EXPECT_THAT(json.err,
               testing::StartsWith("assay: warning: " + noisy + ": 1 of 2 benchmarks is "));

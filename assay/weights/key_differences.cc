@@ -95,8 +95,18 @@ std::optional<KeyDifference> difference(const std::string& key, const GgufValue&
   return KeyDifference{key, metadata_text(ref), metadata_text(got)};
 }
 
-bool is_whole(const GgufValue& value) {
-  return std::holds_alternative<int64_t>(value) || std::holds_alternative<uint64_t>(value);
+// Whether both files state a key that differs, and in values of one kind: not in another form, as
+// one number for what is a list of one for each layer.
+bool is_stated_otherwise(const GgufValue* ref, const GgufValue* got) {
+  if (ref == nullptr || got == nullptr) return false;
+  return ref->index() == got->index() || (number_of(*ref) && number_of(*got));
+}
+
+// Whether two numbers differ by no more than the rounding to float, as which files hold them.
+bool is_rounding(const GgufValue* ref, const GgufValue* got) {
+  if (!is_stated_otherwise(ref, got)) return false;
+  const bool is_real = std::holds_alternative<double>(*ref) || std::holds_alternative<double>(*got);
+  return is_real && static_cast<float>(*number_of(*ref)) == static_cast<float>(*number_of(*got));
 }
 
 // Whether the two keys of a network, with what they leave out, are of one; false where Assay cannot
@@ -160,9 +170,8 @@ std::vector<KeyDifference> key_differences(const Gguf& ref, const Gguf& got,
     } else if (key.starts_with(network) || key.starts_with("assay.")) {
       if (!one_network) one_network = is_one_network(ref, got);
       // One that Assay does not read, another engine may.
-      const bool is_stated_otherwise = ref_value != nullptr && got_value != nullptr &&
-                                       is_whole(*ref_value) && is_whole(*got_value);
-      differs->counts = !*one_network || is_stated_otherwise;
+      differs->counts = !is_rounding(ref_value, got_value) &&
+                        (!*one_network || is_stated_otherwise(ref_value, got_value));
     }
     differences.push_back(std::move(*differs));
   }

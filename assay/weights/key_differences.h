@@ -12,9 +12,9 @@ namespace assay {
 std::string metadata_text(const GgufValue& value);
 
 // The keys that the two files do not state alike. Those of the network count if the two networks
-// differ, as what a file leaves out is a default, or if both state another whole number. Those of
-// the tokenizer count, unless one of the two is a Hugging Face folder, which has none: then
-// `warnings` says so. All others only describe the file.
+// differ, as what a file leaves out is a default, or if both state them otherwise, read or not.
+// Those of the tokenizer count, unless one of the two is a Hugging Face folder, which has none:
+// then `warnings` says so. All others only describe the file.
 std::vector<KeyDifference> key_differences(const Gguf& ref, const Gguf& got,
                                            std::vector<std::string>& warnings);
 

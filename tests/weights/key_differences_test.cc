@@ -50,16 +50,38 @@ TEST_F(KeyDifferences, AnotherHyperparameterCounts) {
 }
 
 // What would break: a key that only other engines read, such as the size of the vocabulary.
-TEST_F(KeyDifferences, AnotherWholeNumberCountsWhateverReadsIt) {
-  EditedModel ref = got_;
+TEST_F(KeyDifferences, AnotherValueThatBothStateCountsWhateverReadsIt) {
+  const std::vector<std::pair<GgufValue, GgufValue>> values = {
+      {int64_t{64}, int64_t{63}},
+      {0.5, 0.25},
+      {true, false},
+      {std::string_view("one"), std::string_view("other")},
+      {GgufArray{std::vector<std::string_view>{"a"}},
+       GgufArray{std::vector<std::string_view>{"b"}}}};
   for (const auto& [key, counts] : {std::pair("llama.vocab_size", true),
                                     std::pair("llama.mine", true), std::pair("mine.size", false)}) {
-    ref.metadata[key] = int64_t{64};
+    for (const auto& [one, other] : values) {
+      EditedModel ref = got_;
+      ref.metadata[key] = one;
+      EditedModel got = ref;
+      got.metadata[key] = other;
+      const auto found = key_differences(ref.gguf(), got.gguf(), warnings_);
+      ASSERT_THAT(found, SizeIs(1)) << key;
+      EXPECT_EQ(found[0].counts, counts) << key << " " << found[0].ref;
+    }
+  }
+}
+
+// What would break: a folder's 1e-5, which is no float, against that of a file.
+TEST_F(KeyDifferences, TheRoundingOfANumberToFloatDoesNotCount) {
+  for (const char* key : {"llama.mine", "llama.attention.scale"}) {
+    EditedModel ref = got_;
+    ref.metadata[key] = 0.1767766952966369;
     EditedModel got = ref;
-    got.metadata[key] = int64_t{63};
+    got.metadata[key] = static_cast<double>(0.1767766952966369F);
     const auto found = key_differences(ref.gguf(), got.gguf(), warnings_);
     ASSERT_THAT(found, SizeIs(1)) << key;
-    EXPECT_EQ(found[0].counts, counts) << key;
+    EXPECT_FALSE(found[0].counts) << key;
   }
 }
 

@@ -94,13 +94,23 @@ INSTANTIATE_TEST_SUITE_P(Gpu, DeviceSession, testing::ValuesIn(setups(Backend::k
 // setup of each kind of network.
 class DeviceSteps : public DeviceSession {};
 
+std::set<std::string> kinds_of_steps() {
+  return {"tinyllama", "gpt2", "phi3", "gemma3", "qwen3moe"};
+}
+
 std::vector<Setup> setups_of_steps() {
   std::vector<Setup> all = setups(Backend::kEmulated);
-  std::erase_if(all, [](const Setup& setup) {
-    const std::set<std::string> kinds = {"tinyllama", "gpt2", "phi3", "gemma3", "qwen3moe"};
+  std::erase_if(all, [kinds = kinds_of_steps()](const Setup& setup) {
     return !kinds.contains(setup.model) || (setup.math == Math::kFast && setup.type != "f16");
   });
   return all;
+}
+
+// What would break: a kind of network whose model is not among the setups any more.
+TEST(DeviceStepsSetups, HaveEachKindOfNetwork) {
+  std::set<std::string> found;
+  for (const auto& setup : setups_of_steps()) found.insert(setup.model);
+  EXPECT_EQ(found, kinds_of_steps());
 }
 
 INSTANTIATE_TEST_SUITE_P(Emulated, DeviceSteps, testing::ValuesIn(setups_of_steps()), setup_name);

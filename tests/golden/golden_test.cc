@@ -93,10 +93,11 @@ bool is_for(const GoldenModel& golden, const GoldenSequence& sequence, Backend b
 // Of the emulated backend: how tokens come is the session's work, which is that of the CPU, where
 // all models go all ways; what a device keeps differs in these: plain keys and values, a window,
 // latent ones, an attention sink, experts.
+constexpr std::array<std::string_view, 5> kAllWaysEmulated = {"tinyllama", "gemma2", "deepseek2",
+                                                              "gpt-oss", "qwen3moe"};
+
 bool goes_all_ways_emulated(const GoldenModel& golden) {
-  constexpr std::array<std::string_view, 5> kModels = {"tinyllama", "gemma2", "deepseek2",
-                                                       "gpt-oss", "qwen3moe"};
-  return std::ranges::find(kModels, golden.model) != kModels.end();
+  return std::ranges::find(kAllWaysEmulated, golden.model) != kAllWaysEmulated.end();
 }
 
 // On the emulated backend, of the types that do not go all ways: a prompt goes through single ops,
@@ -371,6 +372,7 @@ TEST_P(GoldenTest, EveryCheckpointIsWithinItsTolerance) {
   const auto kernels = testing_support::make_kernels(backend, pool, 0, math);
   const bool rounds =
       math == Math::kLibrary || (math == Math::kFast && rounds_activations(golden.type));
+  int evaluated = 0;
   for (const GoldenSequence& sequence : golden.sequences) {
     if (!is_for(golden, sequence, backend, surface.first)) continue;
     if (rounds && sequence.logs.empty()) continue;  // a text alone: its tokens may be others
@@ -379,7 +381,9 @@ TEST_P(GoldenTest, EveryCheckpointIsWithinItsTolerance) {
     Passage run(model, *kernels, sequence, rounds);
     run.evaluate(surface.first);
     expect_in_parity(sequence, run, backend, math, rounds);
+    ++evaluated;
   }
+  EXPECT_GT(evaluated, 0) << "no sequence of " << golden.model << " " << golden.type;
 }
 
 // What would break: a model, a type or a prompt that is gone, and whose cases are gone with it.
@@ -393,6 +397,14 @@ TEST(GoldenInventory, IsWhatTheCasesAboveAreMadeOf) {
     found.insert(golden.inventory.begin(), golden.inventory.end());
   }
   EXPECT_THAT(inventory_problems(*listed, found), testing::IsEmpty());
+}
+
+// What would break: a model that has another name, and no longer goes all ways.
+TEST(GoldenInventory, HasTheModelsThatGoAllWaysEmulated) {
+  const std::vector<std::string> models = golden_models(source_path("golden"));
+  for (const std::string_view model : kAllWaysEmulated) {
+    EXPECT_THAT(models, testing::Contains(model));
+  }
 }
 
 }  // namespace

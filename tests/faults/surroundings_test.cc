@@ -160,13 +160,15 @@ class Streams : public FaultCase {
 
   // One of each kind of output.
   std::vector<std::vector<std::string>> commands() const {
+    const std::string copy = path("copy.jsonl");
+    std::filesystem::copy_file(kLog, copy, std::filesystem::copy_options::overwrite_existing);
     return {{"run", kModel, "--tokens", "1,2,3", "-n", "3", "--log", path("log.jsonl")},
             {"run", kModel, "--tokens", "1,2,3", "-n", "3", "--json"},
             {"tokenize", kModel, "--text", "GPU"},
             {"inspect", kModel},
             {"inspect", kModel, "--json"},
-            {"compare", kLog, kLog},
-            {"compare", kLog, kLog, "--format", "html"},
+            {"compare", kLog, copy},
+            {"compare", kLog, copy, "--format", "html"},
             {"analyze", kLog},
             {"golden", "list", "--folder", path("golden")},
             {"mutate", "--list"},

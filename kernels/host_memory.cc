@@ -65,7 +65,7 @@ class Region {
     return address >= begin_ && address < begin_ + bytes_;
   }
 
-  // The first gap that is long enough; null if there is none.
+  // The first gap that is long enough; null without one.
   void* take(size_t bytes) {
     size_t at = 0;
     for (const auto& [first, end] : pieces_) {

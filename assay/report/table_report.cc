@@ -48,7 +48,7 @@ std::string passing_tolerance_line(const Comparison& comparison) {
   return least.empty() ? "" : fmt::format("  would pass with   {}\n", least);
 }
 
-// How wide the tolerance is that nobody chose.
+// How wide the built-in tolerance is.
 std::string built_in_tolerance_line(const Comparison& comparison) {
   const bool is_held_to_it = comparison.pass && comparison.built_in_tolerance &&
                              comparison.verdict != Verdict::kMatch && !comparison.own_errors;

@@ -163,7 +163,7 @@ class Catalogue : public FaultyLogs {
     const Comparison comparison = compare(model, folder_ + "/ref", got, 1e-5);
     if (comparison.causes.empty()) tally.silent.insert(fault.name);
     for (const Cause& cause : comparison.causes) {
-      // Which factors belong there nobody knows without the model.
+      // Only the model says which factors belong there.
       const bool is_factor = fault.cause == "embedding_scale" || fault.cause == "logit_scale";
       const bool named_so = model == nullptr && is_factor && cause.name == "scale";
       if (cause.name != fault.cause && !named_so) {

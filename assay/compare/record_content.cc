@@ -30,6 +30,16 @@ std::vector<int64_t> shape_of(const Record& record) {
   return shape;
 }
 
+std::vector<double> numbers_of(const std::vector<TopValue>& top) {
+  std::vector<double> numbers;
+  for (const TopValue& entry : top) {
+    numbers.push_back(static_cast<double>(entry.index));
+    numbers.push_back(static_cast<double>(entry.value));
+  }
+  for (double& number : numbers) normalise(number);
+  return numbers;
+}
+
 std::vector<double> numbers_of(const std::optional<Summary>& summary) {
   if (!summary) return {};
   std::vector<double> numbers = {summary->min,
@@ -39,10 +49,8 @@ std::vector<double> numbers_of(const std::optional<Summary>& summary) {
                                  static_cast<double>(summary->argmax),
                                  static_cast<double>(summary->nonfinite),
                                  static_cast<double>(summary->nan.value_or(-1))};
-  for (const TopValue& top : summary->top) {
-    numbers.push_back(static_cast<double>(top.index));
-    numbers.push_back(static_cast<double>(top.value));
-  }
+  const std::vector<double> top = numbers_of(summary->top);
+  numbers.insert(numbers.end(), top.begin(), top.end());
   for (double& number : numbers) normalise(number);
   return numbers;
 }
@@ -62,6 +70,7 @@ std::string content_digest(const Record& record) {
   std::vector<float> values = record.values;
   for (float& value : values) normalise(value);
   update<float>(values, digest);
+  update<double>(numbers_of(record.top), digest);
   update<double>(numbers_of(record.summary), digest);
   std::vector<double> sketch;
   if (record.sketch) sketch.assign(record.sketch->begin(), record.sketch->end());
@@ -81,6 +90,10 @@ std::string content_difference(const Record& before, const Record& now) {
                        now.values.size(), now.n);
   }
   if (shape_of(before) != shape_of(now)) return "its shape is another";
+  const auto same_top = [](const TopValue& a, const TopValue& b) {
+    return a.index == b.index && same(a.value, b.value);
+  };
+  if (!std::ranges::equal(before.top, now.top, same_top)) return "its 'top' is another";
   return fmt::format("its {} is another", before.sketch == now.sketch ? "summary" : "sketch");
 }
 

@@ -230,11 +230,13 @@ class SelfCheck {
 constexpr double kProbabilitySumError = 5e-2;  // that their sum may be off, as printed
 
 // Whether all probabilities do not add up to 1, or those that are listed cannot be some of these.
-bool has_impossible_sum(const Record& record) {
+// Those of a piece add up to less.
+bool has_impossible_sum(const Record& record, bool is_piece) {
   double sum = 0;
+  const double least_sum = is_piece ? 0 : 1 - kProbabilitySumError;
   if (record.has_all_values() && !record.values.empty()) {
     for (const float value : record.values) sum += std::exp(static_cast<double>(value));
-    if (!(std::abs(sum - 1) <= kProbabilitySumError)) return true;
+    if (!(sum >= least_sum && sum <= 1 + kProbabilitySumError)) return true;
     sum = 0;
   }
   if (record.top.empty()) return false;
@@ -246,49 +248,68 @@ bool has_impossible_sum(const Record& record) {
     least = std::min(least, value);
   }
   const auto others = static_cast<double>(record.n) - static_cast<double>(record.top.size());
-  return sum > 1 + kProbabilitySumError ||
-         sum + others * std::exp(least) < 1 - kProbabilitySumError;
+  return sum > 1 + kProbabilitySumError || sum + others * std::exp(least) < least_sum;
+}
+
+bool near(float a, float b) {
+  const bool same = a == b;  // infinities, too
+  const auto wide = static_cast<double>(a);
+  return same ||
+         std::abs(wide - static_cast<double>(b)) <= kProbabilitySumError + kSlack * std::abs(wide);
 }
 
 // Whether the values that are listed are those of the largest elements.
 bool top_agrees_with_values(const Record& record) {
-  const auto near = [](double a, double b) {
-    const bool same = a == b;  // infinities, too
-    return same || std::abs(a - b) <= kProbabilitySumError + kSlack * std::abs(a);
-  };
   for (const TopValue& top : record.top) {
     if (top.index >= std::ssize(record.values)) continue;
     const float value = record.values[static_cast<size_t>(top.index)];
-    if (!near(static_cast<double>(value), static_cast<double>(top.value))) return false;
+    if (!near(value, top.value)) return false;
   }
   if (record.values.empty()) return true;
   const float largest = *std::max_element(record.values.begin(), record.values.end());
-  const auto first = static_cast<double>(record.top.front().value);
-  return static_cast<double>(largest) <= first || near(static_cast<double>(largest), first);
+  const float first = record.top.front().value;
+  return largest <= first || near(largest, first);
 }
 
-std::string_view contradiction_in_probabilities(const Record& record) {
+// Whether the summary's largest elements, and its maximum, are those of the list.
+bool top_agrees_with_summary(const Record& record) {
+  const Summary& summary = *record.summary;
+  const size_t common = std::min(record.top.size(), summary.top.size());
+  for (size_t i = 0; i < common; ++i) {
+    const TopValue& listed = record.top[i];
+    const auto same = std::ranges::find(summary.top, listed.index, &TopValue::index);
+    const float stated = same == summary.top.end() ? summary.top.back().value : same->value;
+    if (!near(listed.value, stated)) return false;
+  }
+  return std::isnan(summary.max) || near(record.top.front().value, static_cast<float>(summary.max));
+}
+
+std::string_view contradiction_in_probabilities(const Record& record, bool is_piece) {
   if (record.checkpoint != kLogProbabilitiesName) return {};
   if (!record.top.empty() && !top_agrees_with_values(record)) {
     return "its most probable tokens and its values";
   }
-  return has_impossible_sum(record) ? "its probabilities and a sum of 1" : "";
+  if (!record.top.empty() && record.summary && !top_agrees_with_summary(record)) {
+    return "its most probable tokens and its summary";
+  }
+  return has_impossible_sum(record, is_piece) ? "its probabilities and a sum of 1" : "";
 }
 
 }  // namespace
 
 std::string_view contradiction_in(const Record& record, std::span<const int64_t> set_aside,
-                                  double held_to) {
-  if (const auto found = contradiction_in_probabilities(record); !found.empty()) return found;
+                                  double held_to, bool is_piece) {
+  const auto found = contradiction_in_probabilities(record, is_piece);
+  if (!found.empty()) return found;
   if (!record.summary && !record.sketch) return {};
   return SelfCheck(record, set_aside, held_to).find();
 }
 
-std::string_view contradiction_of(const Record& record) {
+std::string_view contradiction_of(const Record& record, bool is_piece) {
   std::vector<int64_t> garbage;
   for (const Garbage& found : find_garbage(record)) garbage.push_back(found.index);
   std::sort(garbage.begin(), garbage.end());
-  return contradiction_in(record, garbage);
+  return contradiction_in(record, garbage, 1, is_piece);
 }
 
 }  // namespace assay

@@ -276,6 +276,15 @@ TEST_F(ComparisonTest, DuplicateRecordsMustBeEqualAsAWhole) {
   };
   EXPECT_TRUE(compare(norm(1), norm(1) + norm(1)).pass);
   EXPECT_THAT(failure(norm(1), norm(1) + norm(2)), HasSubstr("its summary is another"));
+  const auto probable = [](const char* logprob) {
+    return fmt::format(R"({{"checkpoint":"logprobs","token_idx":0,"dtype":"f32","shape":[4],"n":4,)"
+                       R"("values":[],"top":[[2,{}]]}})"
+                       "\n",
+                       logprob);
+  };
+  EXPECT_TRUE(compare(probable("-0.5"), probable("-0.5") + probable("-0.5")).pass);
+  EXPECT_THAT(failure(probable("-0.5"), probable("-0.5") + probable("-1")),
+              HasSubstr("its 'top' is another"));
   const auto shaped = [](const std::string& shape) {
     std::string text = line("q", 0, {1, 2, 3, 4});
     return text.replace(text.find("[1,4]"), 5, shape);

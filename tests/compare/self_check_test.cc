@@ -411,5 +411,22 @@ TEST_F(SelfCheckTop, FindsAListOfOtherValues) {
   EXPECT_EQ(contradiction_in(hidden, {}), kList) << "a value above all that are listed";
 }
 
+// Breaks if a list could differ from the summary beside it, which is what is compared.
+TEST_F(SelfCheckTop, FindsAListOfAnotherSummary) {
+  constexpr std::string_view kSummary = "its most probable tokens and its summary";
+  const std::vector<float> values = right_.values;
+  Record right = part(5, 0);
+  right.summary = summarize(values);
+  EXPECT_EQ(contradiction_in(right, {}), "");
+  Record lower = right;
+  for (TopValue& top : lower.top) top.value -= 0.5F;
+  EXPECT_EQ(contradiction_in(lower, {}), kSummary);
+  Record other_ids = right;
+  for (TopValue& top : other_ids.top) top.index = (top.index + 1) % 64;
+  EXPECT_EQ(contradiction_in(other_ids, {}), kSummary);
+  lower.summary->top.clear();
+  EXPECT_EQ(contradiction_in(lower, {}), kSummary) << "the maximum alone";
+}
+
 }  // namespace
 }  // namespace assay

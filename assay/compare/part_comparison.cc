@@ -11,6 +11,7 @@
 
 #include "assay/compare/evidence.h"
 #include "assay/compare/pair_comparison.h"
+#include "assay/compare/self_check.h"
 #include "assay/compare/verdict.h"
 
 namespace assay {
@@ -21,6 +22,45 @@ constexpr double kNearlyAll = 0.99;  // of ||difference||^2
 bool same_bits(float a, float b) {
   return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) || a == b ||
          (std::isnan(a) && std::isnan(b));
+}
+
+// Whether two lists of largest elements begin alike, as far as both go.
+bool same_top(const std::vector<TopValue>& a, const std::vector<TopValue>& b) {
+  const size_t common = std::min(a.size(), b.size());
+  return std::equal(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(common), b.begin(),
+                    [](const TopValue& x, const TopValue& y) {
+                      return x.index == y.index && same_bits(x.value, y.value);
+                    });
+}
+
+bool same_summary(const Summary& a, const Summary& b) {
+  const auto differ = [](double x, double y) { return x < y || x > y; };  // not what one lacks
+  const bool chosen = a.argmax < 0 || b.argmax < 0 || a.argmax == b.argmax;
+  return !differ(a.l2, b.l2) && !differ(a.max, b.max) && !differ(a.min, b.min) &&
+         !differ(a.mean, b.mean) && a.nonfinite == b.nonfinite && chosen && same_top(a.top, b.top);
+}
+
+bool states_nan(const Record& record) {
+  const auto is_nan = [](float value) { return std::isnan(value); };
+  const auto in_top = [&](const std::vector<TopValue>& top) {
+    return std::ranges::any_of(top, is_nan, &TopValue::value);
+  };
+  return std::ranges::any_of(record.values, is_nan) || in_top(record.top) ||
+         (record.summary && (record.summary->nan.value_or(0) > 0 || in_top(record.summary->top)));
+}
+
+// Whether what only `other` states can be of the tensor that `record` is of.
+bool fit_together(const Record& record, const Record& other) {
+  const bool adds = record.values.size() < other.values.size() ||
+                    (record.top.empty() && !other.top.empty()) ||
+                    (!record.summary && other.summary) || (!record.sketch && other.sketch);
+  if (!adds) return true;
+  Record both = record;
+  if (both.values.size() < other.values.size()) both.values = other.values;
+  if (both.top.empty()) both.top = other.top;
+  if (!both.summary) both.summary = other.summary;
+  if (!both.sketch) both.sketch = other.sketch;
+  return !contradiction_of(record).empty() || contradiction_of(both).empty();
 }
 
 // The largest difference between what two ranks hold alike; nothing if they have the same bits, as
@@ -36,10 +76,11 @@ std::optional<double> difference_of(const Record& a, const Record& b) {
   }
   if (most) return most;
   const bool sketches = a.sketch && b.sketch && *a.sketch != *b.sketch;
-  const bool norms = a.summary && b.summary &&
-                     (a.summary->l2 < b.summary->l2 || a.summary->l2 > b.summary->l2 ||
-                      a.summary->nonfinite != b.summary->nonfinite);
-  if (sketches || norms) return std::numeric_limits<double>::quiet_NaN();
+  const bool summaries = a.summary && b.summary && !same_summary(*a.summary, *b.summary);
+  if (sketches || summaries || !same_top(a.top, b.top) || states_nan(a) != states_nan(b) ||
+      !fit_together(a, b)) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
   return std::nullopt;
 }
 
@@ -79,7 +120,7 @@ std::optional<ReplicaDifference> replica_difference(const std::vector<RankPart>&
     if (parts[first].replica_of >= 0) continue;
     ReplicaDifference found{.parts = {first}, .odd = {}};
     bool differs = false;
-    for (size_t i = first + 1; i < parts.size(); ++i) {
+    for (size_t i = 0; i < parts.size(); ++i) {
       if (parts[i].replica_of != static_cast<int64_t>(first)) continue;
       found.parts.push_back(i);
       const auto difference = difference_of(parts[first].record, parts[i].record);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "assay/compare/checkpoint_order.h"
@@ -19,6 +20,15 @@ const PartKind kOfOneProcess;
 
 const PartKind& kind_of(const RunSource& run, const IndexEntry& entry) {
   return entry.part < 0 ? kOfOneProcess : run.parts[static_cast<size_t>(entry.part)];
+}
+
+// Whether `a` states more of a tensor than `b`.
+bool tells_more(const Record& a, const Record& b) {
+  const auto told = [](const Record& record) {
+    return std::tuple(record.has_all_values(), record.sketch.has_value(), record.values.size(),
+                      record.summary.has_value(), record.top.size());
+  };
+  return told(a) > told(b);
 }
 
 // The dims of one token: rows are records of their own.
@@ -178,9 +188,10 @@ RankPart LogIndex::part_of(const IndexEntry& entry, IndexLoader& loader) const {
   // Those that dims name; tokens and leading axes of 1 do not count.
   std::vector<int64_t>& shape = part.record.shape;
   if (axes > 0) shape.erase(shape.begin(), shape.end() - axes);
-  part.contradiction = contradiction_of(part.record);
+  const bool is_piece = !dims_of(*run_, entry).is_whole();
+  part.contradiction = contradiction_of(part.record, is_piece);
   if (entry.row == 0 && part.contradiction.empty()) {
-    part.contradiction = contradiction_of(loader.sequence());
+    part.contradiction = contradiction_of(loader.sequence(), is_piece);
   }
   part.record.dims.reset();
   part.record.rank.reset();
@@ -194,8 +205,17 @@ Record& LogIndex::load_group(const IndexEntry& entry, IndexLoader& loader) const
     place_part(dims_of(*run_, member), run_->sizes, part);
     const auto [first, added] =
         places.try_emplace({part.piece, part.addend}, std::ssize(loader.parts_));
-    if (!added) part.replica_of = first->second;
     loader.parts_.push_back(std::move(part));
+    if (added) continue;
+    // Of replicas, the one that says most is held to the other log, and the rest to it.
+    const RankPart& told_most = loader.parts_[static_cast<size_t>(first->second)];
+    const bool more = tells_more(loader.parts_.back().record, told_most.record);
+    if (more) first->second = std::ssize(loader.parts_) - 1;
+  }
+  for (int64_t i = 0; i < std::ssize(loader.parts_); ++i) {
+    RankPart& part = loader.parts_[static_cast<size_t>(i)];
+    const int64_t told_most = places.at({part.piece, part.addend});
+    if (told_most != i) part.replica_of = told_most;
   }
   const bool whole =
       !missing_rank(dims_of(*run_, entry).dividing(), run_->sizes, ranks_of(loader.parts_));

@@ -22,7 +22,7 @@ struct RankPart {
   std::vector<int64_t> piece = {};      // along each axis of `dims`, which piece of it; from 0
   int64_t addend = 0;                   // which of the partial sums
   // The place, in the list that this is in, of the part of another rank that should hold the same;
-  // -1 for the first.
+  // -1 for the one of these that says most.
   int64_t replica_of = -1;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <rapidjson/error/en.h>
 
+#include <set>
 #include <string_view>
 
 #include "base/error.h"
@@ -28,6 +29,16 @@ rapidjson::Document parse_json_text(const std::string& text, const std::string& 
         path, hint);
   }
   return document;
+}
+
+void refuse_repeated_keys(const rapidjson::Value& object, const std::string& name,
+                          const std::string& path, const std::string& hint) {
+  std::set<std::string> seen;
+  for (const auto& member : object.GetObject()) {
+    const std::string key = json_text_of(member.name);
+    if (seen.insert(key).second) continue;
+    throw Error(fmt::format("{} has the key '{}' twice", name, printable(key, 40)), path, hint);
+  }
 }
 
 std::string json_text_of(const rapidjson::Value& value) {

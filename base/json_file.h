@@ -16,6 +16,11 @@ rapidjson::Document read_json_file(const std::string& path, int64_t max_bytes,
 rapidjson::Document parse_json_text(const std::string& text, const std::string& path,
                                     const std::string& hint);
 
+// Throws Error if the object, which errors call `name`, has a key twice: which of the two counts
+// would not be known.
+void refuse_repeated_keys(const rapidjson::Value& object, const std::string& name,
+                          const std::string& path, const std::string& hint);
+
 // The bytes of a JSON string, zeros among them.
 std::string json_text_of(const rapidjson::Value& value);
 

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <cmath>
 #include <memory>
 #include <string>
@@ -29,13 +31,15 @@ struct WeightsArguments {
 
 void check_above_zero(const std::string& flag, double value) {
   if (std::isfinite(value) && value > 0.0) return;
-  throw Error("is not a number above 0", flag);
+  throw Error(fmt::format("{} is not a number above 0", value), flag,
+              "an error may be so many times what storing a tensor as its type costs, such as 1.5");
 }
 
 // Zeros are off by 1: that would let anything pass.
 void check_limit(const std::string& flag, double value) {
   if (value > 0.0 && value < kRelL2Bound) return;  // false for NaN
-  throw Error("is not a number above 0 and below 1", flag);
+  throw Error(fmt::format("{} is not a number above 0 and below 1", value), flag,
+              "zeros are off by 1; give the largest rel_l2 of a tensor, such as 0.1");
 }
 
 int run(WeightsArguments& arguments) {

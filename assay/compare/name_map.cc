@@ -38,12 +38,25 @@ const std::string& checked_string(const Value& value, const std::string& name,
   return text = json_text_of(value);
 }
 
+constexpr std::pair<std::string_view, int> kLayerForms[] = {
+    {"{N}", 0}, {"{N-1}", -1}, {"{N+1}", 1}};
+
+// A brace that stands for no layer would be a part of the checkpoint's name, which no log has.
+void check_layer(const std::string& to, const std::string& named, const std::string& where) {
+  for (size_t at = 0; (at = to.find('{', at)) != std::string::npos; ++at) {
+    const bool known = std::ranges::any_of(kLayerForms, [&](const auto& form) {
+      return to.compare(at, form.first.size(), form.first) == 0;
+    });
+    if (known) continue;
+    throw Error(fmt::format("{} is '{}'", named, printable(to, 60)), where,
+                "the layer is {N}, {N-1} or {N+1}");
+  }
+}
+
 // `to` with the layer in the places of {N}, {N-1} and {N+1}; nothing if there is no such layer.
 std::optional<std::string> with_layer(const std::string& to, std::optional<int> layer) {
-  static constexpr std::pair<std::string_view, int> kForms[] = {
-      {"{N}", 0}, {"{N-1}", -1}, {"{N+1}", 1}};
   std::string out = to;
-  for (const auto& [form, add] : kForms) {
+  for (const auto& [form, add] : kLayerForms) {
     for (size_t at = 0; (at = out.find(form, at)) != std::string::npos;) {
       if (!layer || static_cast<int64_t>(*layer) + add < 0) return std::nullopt;
       out.replace(at, form.size(), std::to_string(static_cast<int64_t>(*layer) + add));
@@ -201,6 +214,7 @@ void NameMap::set_parameter(const std::string& key, const std::string& value,
 NameMap::Rule NameMap::parse_rule(const rapidjson::Value& element, const std::string& rule_name,
                                   const std::string& where) {
   if (!element.IsObject()) throw Error(rule_name + " is not an object", where, kMapHint);
+  refuse_repeated_keys(element, rule_name, where, kMapHint);
   std::optional<NamePattern> pattern;
   Rule rule{{}, NamePattern::from_glob(""), {}, {}, false, {}, false, {}, where};
   bool found_to = false;
@@ -218,7 +232,8 @@ NameMap::Rule NameMap::parse_rule(const rapidjson::Value& element, const std::st
       }
     } else if (field == "to") {
       found_to = true;
-      if (!value.IsNull()) checked_string(value, named, where, rule.to.emplace());
+      if (!value.IsNull())
+        check_layer(checked_string(value, named, where, rule.to.emplace()), named, where);
     } else if (field == "take" && value.IsInt()) {
       rule.take = value.GetInt();
     } else if (field == "optional" && value.IsBool()) {
@@ -258,6 +273,7 @@ void NameMap::parse_parameters(const rapidjson::Value& object, const std::string
 
 NameMap NameMap::parse(const rapidjson::Document& document, const std::string& where) {
   if (!document.IsObject()) throw Error("the map is not an object", where, kMapHint);
+  refuse_repeated_keys(document, "the map", where, kMapHint);
   NameMap map;
   for (const auto& member : document.GetObject()) {
     const std::string key = json_text_of(member.name);

@@ -35,13 +35,7 @@ constexpr MetricKey kMetrics[] = {{"rel_l2", &Tolerance::rel_l2, kRelL2Bound},
 // The members of an object, rejecting other types and repeated names.
 const Value& checked_object(const Value& value, const std::string& name, const std::string& path) {
   if (!value.IsObject()) throw Error(name + " is not an object", path, kPolicyHint);
-  std::set<std::string> seen;
-  for (const auto& member : value.GetObject()) {
-    if (!seen.insert(json_text_of(member.name)).second) {
-      throw Error(fmt::format("{} has the key '{}' twice", name, json_text_of(member.name)), path,
-                  kPolicyHint);
-    }
-  }
+  refuse_repeated_keys(value, name, path, kPolicyHint);
   return value;
 }
 

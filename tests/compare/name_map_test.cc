@@ -206,6 +206,12 @@ TEST_F(NameMapTest, RejectsBadMaps) {
   EXPECT_THAT(failure(R"({"rules":[{"name":"a","to":"b","part":"3/2"}]})"), HasSubstr("'3/2'"));
   EXPECT_THAT(failure(R"({"rules":[{"name":"a","to":"b","tke":1}]})"),
               HasSubstr("'tke' of rule 1"));
+  EXPECT_THAT(failure(R"({"rules":[{"name":"a","to":"logits","to":"embedding"}]})"),
+              HasSubstr("rule 1 has the key 'to' twice"));
+  EXPECT_THAT(failure(R"({"rules":[{"name":"a","to":"b"}],"rules":[{"name":"c","to":"d"}]})"),
+              HasSubstr("the map has the key 'rules' twice"));
+  EXPECT_THAT(failure(R"({"rules":[{"name":"a{N}","to":"layer_{M}_q"}]})"),
+              HasSubstr("'to' of rule 1 is 'layer_{M}_q'; the layer is {N}, {N-1} or {N+1}"));
   EXPECT_THAT(failure(std::string(100000, '[')), HasSubstr("map.json"));
 }
 

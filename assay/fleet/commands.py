@@ -8,6 +8,13 @@ def tell(text):
     print("assay: " + "".join(c if c.isprintable() else "?" for c in one_line(text)), file=sys.stderr, flush=True)
 
 
+def tell_not_proved(rows):
+    if rows:
+        runs = "1 run is" if len(rows) == 1 else f"{len(rows)} runs are"
+        tell(f"{runs} not proved, such as {rows[0]['run']}: {rows[0]['unproven']} records of its reference {rows[0]['reference']} are "
+             "unproven; log what the reference has, with --sketch")  # fmt: skip
+
+
 def tell_all(problems):
     for text in problems[:MOST_TOLD]:
         tell(text)
@@ -132,6 +139,7 @@ def compare(options):
     tell_warnings(found)
     failed = sum(row.get("failed", 0) > 0 for row in found)
     passed = sum(row["pass"] for row in found)
+    tell_not_proved([row for row in found if not row["pass"] and not row.get("failed", 0) and "problem" not in row])
     by_parts = sum(row["pass"] and row["partial"] > 0 for row in found)
     runs_held = "1 run held to its reference" if len(found) == 1 else f"{len(found)} runs held to their references"
     print(f"{runs_held}: {passed} in parity, {failed} diverged, "

@@ -205,6 +205,21 @@ class Fleet(FleetCase):
         _, answer = self.compare("nights", "--reference", "oracle", code=0)
         self.assertEqual(answer.stderr, "")
 
+    def test_a_run_that_is_not_proved_is_named(self):
+        """Exit code 2 comes with a line that says why."""
+        logs = []
+        for engine, n in (("oracle", "3"), ("x", "1")):
+            logs.append(self.folder / f"{engine}.jsonl")
+            subprocess.run([self.program, "run", TINY, "--tokens", "1,5,9,12", "-n", n, "--log", logs[-1], "--checkpoints", "layers",
+                            "--sketch"], check=True, capture_output=True)  # fmt: skip
+            logs[-1].write_text(logs[-1].read_text().replace('"engine":"assay"', f'"engine":"{engine}"'))
+        self.assertEqual(self.fleet("add", "nights", *logs).returncode, 0)
+        _, answer = self.compare("nights", "--reference", "oracle", code=2)
+        self.assertIn("0 in parity, 0 diverged, 1 not proved, 0 not judged", answer.stdout)
+        run, oracle = (one_run(self.folder / "nights", f'"engine": "{engine}"').name.removeprefix("run=") for engine in ("x", "oracle"))
+        self.assertEqual(answer.stderr, f"assay: 1 run is not proved, such as {run}: 8 records of its reference {oracle} are unproven; "
+                                        "log what the reference has, with --sketch\n")  # fmt: skip
+
     def test_warnings_are_counted_and_names_mapped(self):
         logs = []
         for number, engine in enumerate(("oracle", "x", "y")):

@@ -69,10 +69,12 @@ void Chain::find_ops(std::vector<int64_t> wanted, bool short_of_masks) {
         fmt::format("the first {} positions (the comparison reaches {})", kMaxPositions, last);
     return;
   }
-  // and, where its mask is at fault, some after it.
-  for (; more >= last; more = more == last ? last - 1 : last) {
+  // and, where its mask is at fault, some after it: as far as these are known.
+  const int64_t last_token = std::ssize(store_.known_tokens()) - 1;
+  for (const int64_t end : {more, std::min(more, last_token), last}) {
+    if (end < last) continue;
     std::vector<int64_t> all;
-    for (int64_t position = 0; position <= more; ++position) all.push_back(position);
+    for (int64_t position = 0; position <= end; ++position) all.push_back(position);
     restart(std::move(all));
     if (resolve(target_, true)) break;
   }
@@ -120,7 +122,7 @@ bool Chain::resolve(Op op, bool is_target) {
     return false;
   }
   if (op.checkpoint == Checkpoint::kEmbedding) {
-    const std::vector<int64_t>& tokens = store_.tokens();
+    const std::vector<int64_t>& tokens = store_.known_tokens();
     for (const int64_t position : positions_) {
       const int64_t token =
           position < std::ssize(tokens) ? tokens[static_cast<size_t>(position)] : -1;
@@ -143,7 +145,7 @@ bool Chain::resolve(Op op, bool is_target) {
 std::string Chain::missing_input() const {
   if (target_.layer >= network_.n_layers) return {};  // a log may name any layer
   const bool knows_tokens = std::ranges::all_of(
-      positions_, [&](int64_t position) { return position < std::ssize(store_.tokens()); });
+      positions_, [&](int64_t position) { return position < std::ssize(store_.known_tokens()); });
   std::set<Op> seen;
   std::vector<Op> open = network_.inputs(target_);
   while (!open.empty()) {

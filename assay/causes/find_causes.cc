@@ -13,6 +13,7 @@
 #include "assay/causes/expert_count.h"
 #include "assay/causes/infer.h"
 #include "assay/causes/model_fit.h"
+#include "assay/causes/own_tokens.h"
 #include "assay/causes/search.h"
 #include "assay/causes/search_places.h"
 #include "assay/compare/input_tokens.h"
@@ -250,6 +251,7 @@ void find_causes(const Model* model, Comparison& comparison,
     return;
   }
   causes::TensorStore store(comparison);
+  if (model != nullptr) store.find_chosen_tokens(causes::choosable_ids(*model));
   causes::Network network = causes::network_of(model, store, comparison);
   // What diverges has been judged: nothing that the logs hold beside it takes that back.
   try {

@@ -85,10 +85,10 @@ class Tokens {
   int32_t chosen_before(int64_t position) {
     const std::optional<std::vector<float>> logits = logits_before(position);
     if (!logits || std::ssize(*logits) > n_ids_) return -1;
-    const std::vector<bool>& choosable = choosable_ids();
+    const std::vector<bool>& may_be = choosable();
     int32_t best = -1;
-    for (size_t id = 0; id < std::min(logits->size(), choosable.size()); ++id) {
-      if (!choosable[id]) continue;
+    for (size_t id = 0; id < std::min(logits->size(), may_be.size()); ++id) {
+      if (!may_be[id]) continue;
       if (best < 0 || (*logits)[id] > (*logits)[static_cast<size_t>(best)]) {
         best = static_cast<int32_t>(id);
       }
@@ -96,16 +96,8 @@ class Tokens {
     return best;
   }
 
-  const std::vector<bool>& choosable_ids() {
-    if (!choosable_.empty()) return choosable_;
-    std::unique_ptr<Tokenizer> tokenizer;
-    try {
-      std::string unknown;
-      tokenizer = Tokenizer::from_gguf(network_.model->gguf(), &unknown);
-    } catch (const Error&) {
-      // Without its vocabulary any id may be chosen.
-    }
-    choosable_ = choosable_tokens(tokenizer.get(), network_.model->config().n_vocab);
+  const std::vector<bool>& choosable() {
+    if (choosable_.empty()) choosable_ = choosable_ids(*network_.model);
     return choosable_;
   }
 
@@ -153,6 +145,17 @@ class Tokens {
 };
 
 }  // namespace
+
+std::vector<bool> choosable_ids(const Model& model) {
+  std::unique_ptr<Tokenizer> tokenizer;
+  try {
+    std::string unknown;
+    tokenizer = Tokenizer::from_gguf(model.gguf(), &unknown);
+  } catch (const Error&) {
+    // Without its vocabulary any id may be chosen.
+  }
+  return choosable_tokens(tokenizer.get(), model.config().n_vocab);
+}
 
 std::vector<OwnToken> own_tokens(const Network& network, const LogIndex& log,
                                  const std::vector<int64_t>& positions, int64_t first, double limit,

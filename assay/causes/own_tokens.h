@@ -16,6 +16,9 @@ struct OwnToken {
   bool is_unchosen = false;
 };
 
+// A flag for each id of the vocabulary: whether an engine may choose it.
+std::vector<bool> choosable_ids(const Model& model);
+
 // The tokens that a log was computed from, at each of `positions` (from 0; ascending). Those of the
 // header; after them, if all values of the embedding are logged, the one whose embedding is nearest
 // to it, as the engine may have drawn any; else what the logits before choose, unless the header

@@ -54,10 +54,22 @@ constexpr int64_t kReach = 32;
 // Positions that a mistake is tried at before it is tried at all.
 constexpr size_t kScreened = 3;
 
+// Without those beyond the last known token, where only the tokens tell what is computed.
+void leave_out_unknown(const Network& network, TensorStore& store, Op target,
+                       std::vector<int64_t>& all) {
+  const int64_t n_known = std::ssize(store.known_tokens());
+  if (all.empty() || all.back() < n_known || all.front() >= n_known) return;
+  if (Chain(network, store, target, all, true).complete()) return;
+  std::vector<int64_t> known = all;
+  std::erase_if(known, [&](int64_t one) { return one >= n_known; });
+  if (Chain(network, store, target, known, true).complete()) all = std::move(known);
+}
+
 std::vector<int64_t> positions(const Network& network, TensorStore& store, Op target,
                                const Search::Where& where) {
   auto all = positions_to_try(store, target.name(), where.first_token);
   if (where.tail) std::erase_if(all, [&](int64_t one) { return one < where.tail->from; });
+  leave_out_unknown(network, store, target, all);
   if (all.empty() || all.back() < where.first_token + kReach) return all;
   std::vector<int64_t> near = all;
   std::erase_if(near, [&](int64_t one) { return one >= where.first_token + kReach; });

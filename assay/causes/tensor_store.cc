@@ -25,6 +25,7 @@ TensorStore::TensorStore(const Comparison& comparison)
   }
   const auto sibling = names_.find(std::string(kLogProbabilitiesName));
   if (sibling != names_.end()) names_.try_emplace(std::string(kLogitsName), sibling->second);
+  known_tokens_ = tokens();
 }
 
 int32_t TensorStore::checkpoint_id(const std::string& checkpoint) const {
@@ -127,6 +128,23 @@ const std::vector<int64_t>& TensorStore::tokens() const {
     if (log->header() && !log->header()->tokens.empty()) return log->header()->tokens;
   }
   return none;
+}
+
+void TensorStore::find_chosen_tokens(const std::vector<bool>& choosable) {
+  for (const auto* log : {comparison_.got_log.get(), comparison_.ref_log.get()}) {
+    if (log->header() && !log->header()->sampling.empty()) return;
+  }
+  known_tokens_ = tokens();
+  while (!known_tokens_.empty()) {
+    const RecordResult* before = result(std::string(kLogitsName), std::ssize(known_tokens_) - 1);
+    if (before == nullptr || !before->metrics.argmax_ref) return;
+    const int64_t id = *before->metrics.argmax_ref;
+    if (before->metrics.argmax_got != id || id < 0 || id >= std::ssize(choosable) ||
+        !choosable[static_cast<size_t>(id)]) {
+      return;
+    }
+    known_tokens_.push_back(id);
+  }
 }
 
 }  // namespace assay::causes

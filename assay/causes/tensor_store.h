@@ -54,6 +54,10 @@ class TensorStore {
 
   // Ids of the prompt's tokens; empty where no log names them.
   const std::vector<int64_t>& tokens() const;
+  // These and what both logs choose after them by their logits, up to the first token that they do
+  // not show. `choosable`: a flag for each id.
+  void find_chosen_tokens(const std::vector<bool>& choosable);
+  const std::vector<int64_t>& known_tokens() const { return known_tokens_; }
   const Comparison& comparison() const { return comparison_; }
 
  private:
@@ -73,6 +77,7 @@ class TensorStore {
   int64_t kept_values_ = 0;
   std::mutex reading_;
   bool use_unjudged_ = true;
+  std::vector<int64_t> known_tokens_;
 };
 
 }  // namespace assay::causes

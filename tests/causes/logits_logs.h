@@ -44,6 +44,12 @@ class LogitsLogs : public FaultyLogs {
 
   std::string log(const Logits& logits, const std::string& name, LogitsForm form,
                   bool with_tokens = true) {
+    return log(logits, name, form, with_tokens ? tokens_ : std::vector<int32_t>());
+  }
+
+  // `named`: the tokens of the header.
+  std::string log(const Logits& logits, const std::string& name, LogitsForm form,
+                  const std::vector<int32_t>& named) {
     const std::string path = folder_ + "/" + name;
     LogOptions options;
     options.team = name;
@@ -51,7 +57,7 @@ class LogitsLogs : public FaultyLogs {
     if (form == LogitsForm::kAll) options.head_values = kAllValues;
     LogWriter writer(path, options);
     LogHeader header;
-    if (with_tokens) header.tokens.assign(tokens_.begin(), tokens_.end());
+    header.tokens.assign(named.begin(), named.end());
     writer.write_header(header);
     std::string lines;
     for (int64_t t = 0; t < std::ssize(logits); ++t) {

@@ -113,8 +113,10 @@ std::vector<float> rope_table(const RopeSettings& settings, const std::vector<do
   table.reserve(positions.size() * settings.frequencies.size() * 2);
   for (const double position : positions) {
     for (const double frequency : settings.frequencies) {
-      float cos = static_cast<float>(std::cos(position * frequency) * settings.factor);
-      float sin = static_cast<float>(std::sin(position * frequency) * settings.factor);
+      double angle = position * frequency;
+      if (settings.round_angle != nullptr) angle = settings.round_angle(static_cast<float>(angle));
+      float cos = static_cast<float>(std::cos(angle) * settings.factor);
+      float sin = static_cast<float>(std::sin(angle) * settings.factor);
       if (settings.sine_for_cosine) std::swap(cos, sin);
       table.push_back(settings.round != nullptr ? settings.round(cos) : cos);
       table.push_back(settings.round != nullptr ? settings.round(sin) : sin);

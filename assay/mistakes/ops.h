@@ -36,12 +36,13 @@ Activation activation_of(ActivationKind kind);
 struct RopeSettings {
   RopePairing pairing = RopePairing::kAdjacent;
   int64_t head_dim = 0;
-  int64_t first_turned = 0;         // element of a head
-  std::vector<double> frequencies;  // [rotary_dim / 2] radians a position
-  double base = 0;                  // that they come of, before any factors; 0 where unknown
-  double factor = 1.0;              // multiplies cos and sin
-  bool sine_for_cosine = false;     // and the other way round
-  float (*round)(float) = nullptr;  // applied to cos and sin
+  int64_t first_turned = 0;               // element of a head
+  std::vector<double> frequencies;        // [rotary_dim / 2] radians a position
+  double base = 0;                        // that they come of, before any factors; 0 where unknown
+  double factor = 1.0;                    // multiplies cos and sin
+  bool sine_for_cosine = false;           // and the other way round
+  float (*round)(float) = nullptr;        // applied to cos and sin
+  float (*round_angle)(float) = nullptr;  // position times frequency
 };
 
 // Frequency i is base^(-i / pairs), as published.

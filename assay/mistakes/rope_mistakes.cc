@@ -83,8 +83,9 @@ std::vector<Mistake> position_mistakes() {
   for (int by = -16; by <= 16; ++by) {
     if (by != 0) shifts.push_back(by);
   }
-  std::vector<double> restarts(64);
-  for (size_t i = 0; i < restarts.size(); ++i) restarts[i] = static_cast<double>(i + 1);
+  std::vector<double> places;
+  for (int at = 1; at <= 64; ++at) places.push_back(at);
+  const std::vector<double> several(places.begin() + 1, places.end());
   Injected of_k = of_both("rope-k-position-off-by-one",
                           "K alone is turned by the angles of the next position", 1);
   of_k.at = Checkpoint::kKRope;
@@ -138,14 +139,23 @@ std::vector<Mistake> position_mistakes() {
                         rotation.settings.sine_for_cosine = true;
                       }),
                       .faults = {of_both("rope-sin-for-cos", "sine and cosine are swapped")}});
-  mistakes.push_back(
-      {.cause = "rope_position",
-       .text =
-           [](const Network&, double from) {
-             return fmt::format("counts from position 0 again at position {:.0f} and after", from);
-           },
-       .edit = moved([](double position, double from) { return position >= from ? 0 : position; }),
-       .grid = among(restarts)});
+  const auto move_from = [&](std::string before, std::string after,
+                             const std::vector<double>& values, double (*move)(double, double)) {
+    mistakes.push_back(
+        {.cause = "rope_position",
+         .text = [=](const Network&,
+                     double at) { return fmt::format("{} {:.0f}{}", before, at, after); },
+         .edit = moved(move),
+         .grid = among(values)});
+  };
+  move_from("stays at position 0 from position", " on", several,
+            [](double position, double from) { return position >= from ? 0 : position; });
+  move_from("counts from position 0 again at position", "", places,
+            [](double position, double at) { return position >= at ? position - at : position; });
+  move_from("counts from position 0 again every", " positions", several,
+            [](double position, double count) { return std::fmod(position, count); });
+  move_from("stays at position", " from there on, as if its table ended", places,
+            [](double position, double last) { return std::min(position, last); });
   // The same of an engine that evaluates tokens in batches.
   mistakes.push_back({.cause = "rope_position",
                       .edit = rotated([](Rotation& rotation, const OpContext& context) {
@@ -176,6 +186,28 @@ std::vector<Mistake> base_mistakes() {
                            needs_rotary, other_base)}}};
 }
 
+// Frequencies or angles in half precision, as where a model's buffers are converted with it.
+std::vector<Mistake> angle_roundings() {
+  std::vector<Mistake> mistakes;
+  for (const Rounding rounding : kRoundings) {
+    mistakes.push_back(
+        {.cause = "rounding",
+         .text = plainly(std::string("rounds the rotary frequencies to ") + rounding.type),
+         .edit = rotated([rounding](Rotation& rotation, const OpContext&) {
+           for (double& frequency : rotation.settings.frequencies) {
+             frequency = rounding.round(static_cast<float>(frequency));
+           }
+         })});
+    mistakes.push_back(
+        {.cause = "rounding",
+         .text = plainly(std::string("rounds the rotary angles to ") + rounding.type),
+         .edit = rotated([rounding](Rotation& rotation, const OpContext&) {
+           rotation.settings.round_angle = rounding.round;
+         })});
+  }
+  return mistakes;
+}
+
 }  // namespace
 
 std::vector<Mistake> rope_mistakes() {
@@ -203,6 +235,7 @@ std::vector<Mistake> rope_mistakes() {
     mistakes.back().faults = {
         of_both("rope-f16-table", "cosines and sines are rounded to float16")};
   }
+  for (Mistake& mistake : angle_roundings()) mistakes.push_back(std::move(mistake));
   mistakes.push_back(
       {.cause = "rope_dimensions",
        .text = plainly("rotates only the first half of the dimensions that are to be rotated"),

@@ -357,10 +357,10 @@ TEST_F(Catalogue, TailsNameNoWrongCause) {
   const std::vector<Tally> tails = tallies("qwen2.5/qwen2.5-f32.gguf", {.from = 12}, {true, false});
   for (const bool with_model : {true, false}) {
     const Tally& found = tails[with_model ? 0 : 1];
-    // Not to rotate from a token on is to count from position 0 again at each.
+    // Not to rotate from a token on is to stay at position 0.
     EXPECT_THAT(found.wrong,
-                Each(StartsWith("rope-missing is 'rope_missing': layer_1_q_rope counts "
-                                "from position 0 again")))
+                Each(StartsWith("rope-missing is 'rope_missing': layer_1_q_rope stays at "
+                                "position 0")))
         << with_model;
     EXPECT_GE(found.right.size(), 40U) << with_model;
     EXPECT_THAT(found.right, testing::IsSupersetOf({"sign", "scaled", "rope-twice"}));

@@ -94,7 +94,17 @@ std::vector<Mistake> logit_mistakes() {
                           Kernels&) { std::copy_n(call.x, call.count, call.out); }},
        .possible = of_logits(has_cap),
        .faults = {fault("logit-softcap-missing", "the logits are not capped",
-                        needs("cap of the logits", has_cap))}}};
+                        needs("cap of the logits", has_cap))}},
+      {.cause = "logit_softcap",
+       .text = [](const Network&, double cap) { return fmt::format("is capped at {:.4g}", cap); },
+       .change =
+           [](const Network&, const Matrix& right, double cap) {
+             return map(right,
+                        [c = static_cast<float>(cap)](float x) { return c * std::tanh(x / c); });
+           },
+       .possible = of_logits([has_cap](const ModelConfig& config) { return !has_cap(config); }),
+       .grid = among({5, 10, 15, 20, 30, 50, 100}),
+       .refine = true}};
 }
 
 // out[i * b + j] = right[j * a + i]: [b, a] written as [a, b].

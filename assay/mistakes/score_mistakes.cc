@@ -118,10 +118,7 @@ std::vector<Mistake> score_mistakes() {
            },
        .edit = called(
            [](AttentionCall& call, double cap) { call.shape.soft_cap = static_cast<float>(cap); }),
-       .possible =
-           [](const Network& network, Op) {
-             return network.model != nullptr && network.model->config().architecture->soft_caps;
-           },
+       .possible = [](const Network& network, Op) { return network.model != nullptr; },
        .grid = among({1, 2, 3, 5, 10, 15, 20, 30, 50, 80, 100}),
        .refine = true,
        .faults = {{.name = "attention-softcap-of-logits",

@@ -73,6 +73,15 @@ class OtherBaseOfLlama3 : public WrongKernels {
   double base_;
 };
 
+// As those are that have scores capped at 50, in a network without a cap.
+class CappedScores : public WrongKernels {
+ protected:
+  void attention(AttentionCall call) override {
+    call.shape.soft_cap = 50;
+    right_->run(call);
+  }
+};
+
 class LogitsAlone : public LogitsLogs {
  protected:
   const std::shared_ptr<Model> model_ = load("tinyllama");
@@ -110,6 +119,24 @@ TEST_F(LogitsAlone, NameABaseWhoseFactorsFollowIt) {
     EXPECT_GT(comparison.causes[0].explained, 0.9999);
     EXPECT_THAT(comparison.causes[0].sentence, HasSubstr("10000 in place of 500000"));
   }
+}
+
+TEST_F(LogitsAlone, NameACapThatTheModelLacks) {
+  CappedScores kernels;
+  Logits capped = right_;
+  for (std::vector<float>& row : capped) {
+    for (float& logit : row) logit = 30 * std::tanh(logit / 30);
+  }
+  const std::string ref = log(right_, "ref", LogitsForm::kAll);
+  const auto expect = [&](const Logits& logits, const char* name, const char* words) {
+    const Comparison comparison =
+        compare(model_.get(), ref, log(logits, name, LogitsForm::kAll), 1e-6);
+    ASSERT_THAT(comparison.causes, SizeIs(1)) << comparison.cause_hint;
+    EXPECT_EQ(comparison.causes[0].name, name);
+    EXPECT_THAT(comparison.causes[0].sentence, HasSubstr(words));
+  };
+  expect(logits_of(*model_, kernels), "attention_softcap", "caps the attention scores at 50");
+  expect(capped, "logit_softcap", "is capped at 30");
 }
 
 // A reference of logits, and a server that gives the most probable tokens alone.

@@ -180,6 +180,10 @@ void reject_other_computations(const Gguf& gguf, const Keys& keys,
   if (!gguf.get_bool(keys.full(hyperparameter::kCausal), true)) {
     keys.reject(hyperparameter::kCausal, "is false", "Assay runs models whose attention is causal");
   }
+  if (keys.has(hyperparameter::kRopeSections)) {
+    keys.reject(hyperparameter::kRopeSections, "asks for positions in images",
+                "Assay runs models of text alone");
+  }
   for (const std::string_view key : hyperparameter::kNotComputed) {
     reject_unless(gguf, keys, key, 0.0);
   }

@@ -44,12 +44,7 @@ constexpr auto kExaone4Layer = post_norm_layer(W::kHead, W::kHead);
 
 constexpr auto kPhi3Layer =
     join(kAttnNorm, fused_qkv(Presence::kNever), rotary_attention(C::kQ, C::kK, Presence::kNever),
-         add_attn(C::kAttnOut), kFfnNorm,
-         std::array{linear(C::kFfnGate, C::kFfnNorm, W::kInner, "ffn_up"),
-                    linear(C::kFfnUp, C::kFfnNorm, W::kInner, "ffn_up"),
-                    activation(C::kFfnUp, C::kFfnGate),
-                    linear(C::kFfnOut, C::kFfnAct, W::kHidden, "ffn_down")},
-         add_ffn(C::kFfnOut));
+         add_attn(C::kAttnOut), kFfnNorm, fused_gated_ffn(C::kFfnNorm), add_ffn(C::kFfnOut));
 
 // Networks whose feed-forward has no gate.
 constexpr std::array<OpSpec, 3> plain_ffn(Checkpoint in, Presence bias) {
@@ -129,14 +124,17 @@ constexpr auto kNemotronLayer =
          plain_ffn(C::kFfnNorm, Presence::kOptional), add_ffn(C::kFfnOut));
 
 // Norms both before and after the attention and the feed-forward.
-constexpr auto gemma_layer(const auto& attention) {
+constexpr auto sandwich_layer(const auto& attention, const auto& ffn) {
   return join(kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional), attention, kPostAttnNorm,
-              add_attn(C::kPostAttnNorm), kFfnNorm, gated_ffn(C::kFfnNorm, Presence::kNever),
-              kPostFfnNorm, add_ffn(C::kPostFfnNorm));
+              add_attn(C::kPostAttnNorm), kFfnNorm, ffn, kPostFfnNorm, add_ffn(C::kPostFfnNorm));
 }
-constexpr auto kGemma2Layer = gemma_layer(rotary_attention(C::kQ, C::kK, Presence::kOptional));
-constexpr auto kGemma3Layer = gemma_layer(join(
-    qk_norms(W::kHead, W::kHead), rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional)));
+constexpr auto kGemma2Layer = sandwich_layer(rotary_attention(C::kQ, C::kK, Presence::kOptional),
+                                             gated_ffn(C::kFfnNorm, Presence::kNever));
+constexpr auto kGemma3Layer = sandwich_layer(
+    join(qk_norms(W::kHead, W::kHead), rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional)),
+    gated_ffn(C::kFfnNorm, Presence::kNever));
+constexpr auto kGlm4Layer =
+    sandwich_layer(rotary_attention(C::kQ, C::kK, Presence::kNever), fused_gated_ffn(C::kFfnNorm));
 
 constexpr auto kRoutedFfn = experts(C::kFfnNorm, C::kFfnOut, Presence::kNever);
 constexpr auto kRoutedAndShared =
@@ -305,6 +303,7 @@ constexpr Architecture kArchitectures[] = {
      .embedding_root = true,
      .wide_scale_layers = 62,
      .soft_caps = true},
+    {.name = "glm4", .layer = kGlm4Layer, .rope_pairing = RopePairing::kAdjacent},
     {.name = "qwen3moe", .layer = kQwen3MoeLayer, .variants = kQwen3MoeVariants},
     {.name = "olmoe", .layer = kOlmoeLayer, .normalise_weights = false},
     {.name = "granitemoe",

@@ -75,6 +75,9 @@ constexpr HfName kFalcon[] = {{"token_embd", "transformer.word_embeddings"},
                               {"attn_output", "self_attention.dense"},
                               {"ffn_up", "mlp.dense_h_to_4h"},
                               {"ffn_down", "mlp.dense_4h_to_h"}};
+constexpr HfName kGlm4[] = {{"post_attention_norm", "post_self_attn_layernorm"},
+                            {"ffn_up", "mlp.gate_up_proj"},
+                            {"post_ffw_norm", "post_mlp_layernorm"}};
 constexpr HfName kStarcoder2[] = {{"ffn_up", "mlp.c_fc"}, {"ffn_down", "mlp.c_proj"}};
 constexpr HfName kStableLm[] = {{"attn_q_norm", "self_attn.q_layernorm"},
                                 {"attn_k_norm", "self_attn.k_layernorm"}};
@@ -154,6 +157,10 @@ constexpr HfModel kModels[] = {
      .architecture = "exaone4",
      .heads_first = true,
      .window = HfWindow::kSome},
+    {.model_type = "glm4",
+     .architecture = "glm4",
+     .names = kGlm4,
+     .rope_pairing = RopePairing::kAdjacent},
     {.model_type = "gpt_oss",
      .architecture = "gpt-oss",
      .names = kGptOss,

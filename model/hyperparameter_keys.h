@@ -47,7 +47,8 @@ inline constexpr std::string_view kAttentionSoftCap = "attn_logit_softcapping";
 inline constexpr std::string_view kLogitSoftCap = "final_logit_softcapping";
 inline constexpr std::string_view kCausal = "attention.causal";  // else true
 
-inline constexpr std::string_view kRopeDimensions = "rope.dimension_count";  // else all of a head
+inline constexpr std::string_view kRopeDimensions = "rope.dimension_count";   // else all of a head
+inline constexpr std::string_view kRopeSections = "rope.dimension_sections";  // not computed
 inline constexpr std::string_view kRopeBase = "rope.freq_base";
 inline constexpr double kDefaultRopeBase = 10000.0;
 inline constexpr std::string_view kLocalRopeBase = "rope.freq_base_swa";  // of layers with a window

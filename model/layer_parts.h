@@ -84,6 +84,12 @@ constexpr std::array<OpSpec, 4> gated_ffn(Checkpoint in, Presence bias) {
           linear(C::kFfnUp, in, W::kInner, "ffn_up", bias), activation(C::kFfnUp, C::kFfnGate),
           linear(C::kFfnOut, C::kFfnAct, W::kHidden, "ffn_down", bias)};
 }
+// With the rows of the gate, then those of up, in one tensor.
+constexpr std::array<OpSpec, 4> fused_gated_ffn(Checkpoint in) {
+  std::array<OpSpec, 4> ops = gated_ffn(in, Presence::kNever);
+  ops[0].tensor = ops[1].tensor;
+  return ops;
+}
 // The two additions to the residual stream.
 constexpr std::array<OpSpec, 1> add_attn(Checkpoint branch) {
   return {add(C::kAttnResidual, C::kOutput, branch)};

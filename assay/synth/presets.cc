@@ -130,6 +130,12 @@ constexpr Preset kPresets[] = {
        "num_attention_heads": 24, "num_key_value_heads": 8, "head_dim": 128,
        "max_position_embeddings": 4096, "partial_rotary_factor": 0.5, "hidden_act": "relu2",
        "norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": false})"},
+    {"glm-4-9b-0414", R"({
+       "_name_or_path": "GLM-4-9B-0414", "model_type": "glm4", "vocab_size": 151552,
+       "hidden_size": 4096, "intermediate_size": 13696, "num_hidden_layers": 40,
+       "num_attention_heads": 32, "num_key_value_heads": 2, "head_dim": 128,
+       "max_position_embeddings": 32768, "partial_rotary_factor": 0.5, "attention_bias": false,
+       "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": false})"},
     {"olmo-2-7b", R"({
        "_name_or_path": "OLMo-2-1124-7B", "model_type": "olmo2", "vocab_size": 100352,
        "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,

@@ -20,7 +20,8 @@ struct BiasKey {
 constexpr BiasKey kBiasKeys[] = {{"starcoder2", "use_bias", true, true},
                                  {"falcon", "bias", false, true},
                                  {"gpt_neox", "attention_bias", true, true},
-                                 {"stablelm", "use_qkv_bias", false, false}};
+                                 {"stablelm", "use_qkv_bias", false, false},
+                                 {"glm4", "attention_bias", true, false}};
 
 constexpr std::string_view kTied[] = {"gpt2",       "gemma",  "gemma2",  "gemma3_text", "falcon",
                                       "starcoder2", "cohere", "cohere2", "smollm3"};

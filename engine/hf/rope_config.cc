@@ -39,8 +39,9 @@ struct ThetaDefault {
 constexpr ThetaDefault kThetas[] = {
     {"smollm3", 2e6}, {"gemma3_text", 1e6}, {"mixtral", 1e6}, {"gpt_oss", 150000}};
 // Where transformers may rotate a part of each head, and which by default. Others do not read it.
-constexpr std::pair<std::string_view, double> kShares[] = {
-    {"gpt_neox", 0.25}, {"phi", 0.5}, {"phi3", 1.0}, {"stablelm", 0.25}, {"nemotron", 0.5}};
+constexpr std::pair<std::string_view, double> kShares[] = {{"gpt_neox", 0.25}, {"phi", 0.5},
+                                                           {"phi3", 1.0},      {"stablelm", 0.25},
+                                                           {"nemotron", 0.5},  {"glm4", 0.5}};
 
 double default_theta(const HfConfig& config) {
   for (const ThetaDefault& each : kThetas) {

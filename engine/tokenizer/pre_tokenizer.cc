@@ -53,6 +53,8 @@ const std::vector<PreTokenizerSpec>& specs() {
   static const std::vector<PreTokenizerSpec> all = {
       {{"gpt-2", "phi-2"}, {kGpt2}},
       {{"llama-bpe", "llama3", "llama-v3"}, {kLlama3}, true, true},
+      {{"glm4"}, {kLlama3}, true},
+      {{"chatglm-bpe"}, {kLlama3}},
       {{"qwen2", "deepseek-r1-qwen"}, {kQwen2}},
       {{"smollm"}, {kDigit, kGpt2}},
       {{"default"}, {kPunctuation, kGpt2, kDigits, kThreeDigits}},

@@ -81,6 +81,8 @@ PLAIN_BIASED |= {"ffn_out": Node(reads="ffn_down.bias")}
 PARALLEL = without(COMMON_LAYER, "attn_residual", "ffn_norm")
 GEMMA = COMMON_LAYER | {"attn_residual": Node("sa_out"), "ffn_act": Node("ffn_geglu")}
 POST_NORMS = {"post_attn_norm": Node("attn_post_norm"), "post_ffn_norm": Node(reads="post_ffw_norm.weight")}
+GLM4_NORMS = {"attn_residual": Node("ffn_inp"), "post_attn_norm": Node("post_attn_norm")}
+GLM4_NORMS |= {"post_ffn_norm": Node("post_mlp_norm"), "ffn_out": Node("ffn_out")}
 
 LAYERS = {
     "llama": COMMON_LAYER,
@@ -103,6 +105,7 @@ LAYERS = {
     "gemma": GEMMA,
     "gemma2": GEMMA | POST_NORMS,
     "gemma3": GEMMA | QK_NORMS | POST_NORMS,
+    "glm4": without(COMMON_LAYER, "ffn_gate") | FUSED_GATE | GLM4_NORMS,
 }
 GEMMA_TOP = COMMON_TOP | {"embedding": Node("inp_scaled")}
 TOPS = {arch: COMMON_TOP for arch in LAYERS} | {"gpt2": COMMON_TOP | {"embedding": Node("inpL")}}

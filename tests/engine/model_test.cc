@@ -322,6 +322,7 @@ INSTANTIATE_TEST_SUITE_P(
         with_int("no_heads", "attention.head_count", 0, "'llama.attention.head_count' is 0"),
         with_int("kv_heads", "attention.head_count_kv", 3, "does not divide the 2 query heads"),
         with_int("rotary", "rope.dimension_count", 6, "allowed are 1 to 4"),
+        with_int("rotary_sections", "rope.dimension_sections", 16, "positions in images"),
         with_int("odd_rotary", "rope.dimension_count", 3, "which is odd"),
         with_int("value_length", "attention.value_length", 2, "is 2 and the key length 4"),
         with_int("experts", "expert_count", 8, "'llama.expert_used_count' is missing"),

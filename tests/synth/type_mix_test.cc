@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
@@ -38,6 +39,14 @@ std::map<std::pair<std::string, std::string>, Expected> read_expected() {
   return all;
 }
 
+size_t n_configs() {
+  size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {
+    if (entry.path().extension() == ".json") ++count;
+  }
+  return count;
+}
+
 std::string name_of(TensorType type) {
   return std::string(tensor_type_info(type).name);
 }
@@ -45,7 +54,7 @@ std::string name_of(TensorType type) {
 // A twin would not have the sizes and the precision of the published file that it replaces.
 TEST(TypeMix, EachTensorHasTheTypeThatLlamaCppGivesIt) {
   const auto all = read_expected();
-  EXPECT_EQ(all.size(), 32U * 16U);
+  EXPECT_EQ(all.size(), (n_configs() - 1) * 16);  // llama.cpp does not load deepseek2-lite
   for (const auto& [key, expected] : all) {
     const auto& [name, mix_name] = key;
     const SynthConfig config = load_config(kFolder + name + ".json");

@@ -31,6 +31,18 @@ TEST(PreTokenizer, Llama3TakesUpToThreeDigits) {
               ElementsAre("YOU", "'RE", " ", "123", "45", " (", "ok", ")\r\n\n", " x"));
 }
 
+TEST(PreTokenizer, GlmCutsAsLlama3AndAddsNoBos) {
+  Vocabulary vocabulary;
+  for (const char* name : {"glm4", "chatglm-bpe"}) {
+    vocabulary.pre_tokenizer = name;
+    const PreTokenizerSpec& spec = find_pre_tokenizer(vocabulary);
+    EXPECT_THAT(words(name, "12345 (ok)\r\n x"),
+                ElementsAre("123", "45", " (", "ok", ")\r\n", " x"));
+    EXPECT_EQ(spec.ignores_merges, vocabulary.pre_tokenizer == "glm4");
+    EXPECT_FALSE(spec.adds_bos);
+  }
+}
+
 TEST(PreTokenizer, Qwen2TakesSingleDigits) {
   EXPECT_THAT(words("qwen2", "a12 b"), ElementsAre("a", "1", "2", " b"));
 }

@@ -212,4 +212,11 @@ DENSE = (
         {"embed_tokens": 0.25},
         types=("F32", "Q4_K_M"),
     ),
+    Family(
+        "glm4", "Glm4Config", 134,
+        HEADS | dict(
+            intermediate_size=96, rms_norm_eps=0.046875, rope_parameters=rope(23456.0, partial_rotary_factor=0.5),
+            attention_bias=True, tie_word_embeddings=False
+        ),
+    ),
 )

@@ -136,6 +136,12 @@ FEATURES = {
     "qwen3": {"epsilon": dict(rms_norm_eps=1e-5), "rotary base": base(10000.0)},
     "olmo2": {"epsilon": dict(rms_norm_eps=1e-5), "rotary base": base(10000.0)},
     "granite": {"epsilon": dict(rms_norm_eps=1e-5), "rotary base": base(23456.0)} | MULTIPLIERS,
+    "glm4": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "rotary base": base(10000.0, partial_rotary_factor=0.5),
+        "partial rotation": base(23456.0, partial_rotary_factor=1.0),
+        "bias of q, k, v": dict(attention_bias=False),
+    },
     "mixtral": {"epsilon": dict(rms_norm_eps=1e-5), "experts of a token": dict(num_experts_per_tok=3)},
     "qwen3moe": {
         "epsilon": dict(rms_norm_eps=1e-5),

@@ -11,14 +11,20 @@ namespace {
 
 using namespace layer_parts;
 
-constexpr auto gated_layer(Presence qkv_bias, Presence other_bias) {
+constexpr auto gated_layer(Presence qkv_bias, Presence other_bias,
+                           const std::array<OpSpec, 1>& ffn_norm = kFfnNorm) {
   return join(kAttnNorm, qkv(C::kAttnNorm, qkv_bias), rotary_attention(C::kQ, C::kK, other_bias),
-              add_attn(C::kAttnOut), kFfnNorm, gated_ffn(C::kFfnNorm, other_bias),
+              add_attn(C::kAttnOut), ffn_norm, gated_ffn(C::kFfnNorm, other_bias),
               add_ffn(C::kFfnOut));
 }
+// The norm before the feed-forward, where files call it as others call that after the attention.
+constexpr std::array kFfnNormAfterAttn = {
+    norm(C::kFfnNorm, C::kAttnResidual, "post_attention_norm")};
 
 constexpr auto kLlamaLayer = gated_layer(Presence::kOptional, Presence::kOptional);
 constexpr auto kQwen2Layer = gated_layer(Presence::kAlways, Presence::kNever);
+constexpr auto kSeedOssLayer =
+    gated_layer(Presence::kOptional, Presence::kNever, kFfnNormAfterAttn);
 constexpr auto kGemmaLayer =
     join(kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional),
          rotary_attention(C::kQ, C::kK, Presence::kOptional), add_attn(C::kAttnOut), kFfnNorm,
@@ -155,14 +161,13 @@ constexpr auto kQwen3MoeLayer = expert_layer(normed_attention(W::kHead, W::kHead
 constexpr LayerVariant kQwen3MoeVariants[] = {{.ops = kQwen3Layer, .without = "ffn_gate_inp"}};
 constexpr auto kOlmoeLayer = expert_layer(normed_attention(W::kQ, W::kKv), kRoutedFfn);
 
-// Its files call the norm before the experts as others call that after the attention.
-constexpr auto kGptOssLayer = join(
-    kAttnNorm, qkv(C::kAttnNorm, Presence::kAlways),
-    std::array{rope(C::kQRope, C::kQ, W::kQ), rope(C::kKRope, C::kK, W::kKv),
-               attention_with_sinks(C::kQRope, C::kKRope, C::kV),
-               linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", Presence::kAlways)},
-    add_attn(C::kAttnOut), std::array{norm(C::kFfnNorm, C::kAttnResidual, "post_attention_norm")},
-    experts(C::kFfnNorm, C::kFfnOut, Presence::kAlways), add_ffn(C::kFfnOut));
+constexpr auto kGptOssLayer =
+    join(kAttnNorm, qkv(C::kAttnNorm, Presence::kAlways),
+         std::array{rope(C::kQRope, C::kQ, W::kQ), rope(C::kKRope, C::kK, W::kKv),
+                    attention_with_sinks(C::kQRope, C::kKRope, C::kV),
+                    linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", Presence::kAlways)},
+         add_attn(C::kAttnOut), kFfnNormAfterAttn,
+         experts(C::kFfnNorm, C::kFfnOut, Presence::kAlways), add_ffn(C::kFfnOut));
 
 // Latent attention (DeepSeek-AI 2024): keys and values of all heads are products of one short
 // vector, `kv_a` without its end. That end is the rotated part of each key.
@@ -303,6 +308,7 @@ constexpr Architecture kArchitectures[] = {
      .embedding_root = true,
      .wide_scale_layers = 62,
      .soft_caps = true},
+    {.name = "seed_oss", .layer = kSeedOssLayer},
     {.name = "glm4", .layer = kGlm4Layer, .rope_pairing = RopePairing::kAdjacent},
     {.name = "qwen3moe", .layer = kQwen3MoeLayer, .variants = kQwen3MoeVariants},
     {.name = "olmoe", .layer = kOlmoeLayer, .normalise_weights = false},

@@ -65,9 +65,9 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 
 {"name": "kqv_out-{N}", "to": "layer_{N}_attn", "take": -1},
 {"name": "attn_out-{N}", "to": "layer_{N}_attn_out"},
-{"name": "attn_post_norm-{N}", "to": "layer_{N}_post_attn_norm", "arch": ["!gpt-oss"]},
+{"name": "attn_post_norm-{N}", "to": "layer_{N}_post_attn_norm", "arch": ["!gpt-oss", "!seed_oss"]},
 {"name": "post_attn_norm-{N}", "to": "layer_{N}_post_attn_norm", "arch": ["glm4"]},
-{"name": "attn_post_norm-{N}", "to": "layer_{N}_ffn_norm", "arch": ["gpt-oss"]},
+{"name": "attn_post_norm-{N}", "to": "layer_{N}_ffn_norm", "arch": ["gpt-oss", "seed_oss"]},
 {"regex": "(?:ffn_inp|sa_out)-([0-9]+)", "to": "layer_{N}_attn_residual"},
 {"name": "ffn_norm-{N}", "to": "layer_{N}_ffn_norm", "arch": ["!falcon"]},
 

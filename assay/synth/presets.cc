@@ -136,6 +136,12 @@ constexpr Preset kPresets[] = {
        "num_attention_heads": 32, "num_key_value_heads": 2, "head_dim": 128,
        "max_position_embeddings": 32768, "partial_rotary_factor": 0.5, "attention_bias": false,
        "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": false})"},
+    {"seed-oss-36b", R"({
+       "_name_or_path": "Seed-OSS-36B", "model_type": "seed_oss", "vocab_size": 155136,
+       "hidden_size": 5120, "intermediate_size": 27648, "num_hidden_layers": 64,
+       "num_attention_heads": 80, "num_key_value_heads": 8, "head_dim": 128,
+       "max_position_embeddings": 524288, "attention_bias": true, "rms_norm_eps": 1e-6,
+       "rope_theta": 10000000.0, "tie_word_embeddings": false})"},
     {"olmo-2-7b", R"({
        "_name_or_path": "OLMo-2-1124-7B", "model_type": "olmo2", "vocab_size": 100352,
        "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,

@@ -17,11 +17,10 @@ struct BiasKey {
   bool fallback;
   bool of_all;  // otherwise of q, k and v alone
 };
-constexpr BiasKey kBiasKeys[] = {{"starcoder2", "use_bias", true, true},
-                                 {"falcon", "bias", false, true},
-                                 {"gpt_neox", "attention_bias", true, true},
-                                 {"stablelm", "use_qkv_bias", false, false},
-                                 {"glm4", "attention_bias", true, false}};
+constexpr BiasKey kBiasKeys[] = {
+    {"starcoder2", "use_bias", true, true},     {"falcon", "bias", false, true},
+    {"gpt_neox", "attention_bias", true, true}, {"stablelm", "use_qkv_bias", false, false},
+    {"glm4", "attention_bias", true, false},    {"seed_oss", "attention_bias", true, false}};
 
 constexpr std::string_view kTied[] = {"gpt2",       "gemma",  "gemma2",  "gemma3_text", "falcon",
                                       "starcoder2", "cohere", "cohere2", "smollm3"};

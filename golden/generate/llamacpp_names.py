@@ -105,6 +105,7 @@ LAYERS = {
     "gemma": GEMMA,
     "gemma2": GEMMA | POST_NORMS,
     "gemma3": GEMMA | QK_NORMS | POST_NORMS,
+    "seed_oss": COMMON_LAYER | {"ffn_norm": Node("attn_post_norm")},
     "glm4": without(COMMON_LAYER, "ffn_gate") | FUSED_GATE | GLM4_NORMS,
 }
 GEMMA_TOP = COMMON_TOP | {"embedding": Node("inp_scaled")}

@@ -58,6 +58,7 @@ GOLDENS = {
     "qwen2.5": NO_OUT,
     "qwen3": NO_OUT,
     "qwen3moe": NO_OUT,
+    "seed_oss": set(),
     "smollm3": set(),
     "stablelm": NO_OUT,
     "stablelm-parallel": NO_OUT | HEAD_NORMS,

@@ -219,4 +219,11 @@ DENSE = (
             attention_bias=True, tie_word_embeddings=False
         ),
     ),
+    Family(
+        "seed_oss", "SeedOssConfig", 135,
+        HEADS | dict(
+            intermediate_size=96, rms_norm_eps=0.046875, rope_parameters=rope(23456.0), attention_bias=True,
+            attention_out_bias=False, mlp_bias=False, tie_word_embeddings=False
+        ),
+    ),
 )

@@ -142,6 +142,11 @@ FEATURES = {
         "partial rotation": base(23456.0, partial_rotary_factor=1.0),
         "bias of q, k, v": dict(attention_bias=False),
     },
+    "seed_oss": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "rotary base": base(10000.0),
+        "bias of q, k, v": dict(attention_bias=False),
+    },
     "mixtral": {"epsilon": dict(rms_norm_eps=1e-5), "experts of a token": dict(num_experts_per_tok=3)},
     "qwen3moe": {
         "epsilon": dict(rms_norm_eps=1e-5),

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from assay_tap import attach
+from assay_tap.networks import MODELS
 from assay_tap.order import order
 from torch.utils._pytree import tree_map
 
@@ -104,6 +105,9 @@ def router_gap(checkpoints, used):
 
 
 def make(family):
+    kind = oracle.config_of(family).model_type
+    if kind not in MODELS:  # the tap would log layers alone
+        raise SystemExit(f"python/assay_tap/networks.py has no {kind}: declare its layer and its row, and write it anew")
     folder = fixtures.OUT / family.name
     folder.mkdir(parents=True, exist_ok=True)
     paths = {type_name: folder / f"{family.name}-{type_name.lower()}.gguf" for type_name in family.types}

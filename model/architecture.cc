@@ -69,10 +69,13 @@ constexpr auto kGpt2Layer =
          add_attn(C::kAttnOut), kBiasedFfnNorm, plain_ffn(C::kFfnNorm, Presence::kAlways),
          add_ffn(C::kFfnOut));
 
-constexpr auto kStarcoder2Layer =
-    join(kBiasedAttnNorm, qkv(C::kAttnNorm, Presence::kOptional),
-         rotary_attention(C::kQ, C::kK, Presence::kOptional), add_attn(C::kAttnOut), kBiasedFfnNorm,
-         plain_ffn(C::kFfnNorm, Presence::kOptional), add_ffn(C::kFfnOut));
+constexpr auto plain_layer(const auto& attn_norm, const auto& ffn_norm) {
+  return join(attn_norm, qkv(C::kAttnNorm, Presence::kOptional),
+              rotary_attention(C::kQ, C::kK, Presence::kOptional), add_attn(C::kAttnOut), ffn_norm,
+              plain_ffn(C::kFfnNorm, Presence::kOptional), add_ffn(C::kFfnOut));
+}
+constexpr auto kPlainLayer = plain_layer(kBiasedAttnNorm, kBiasedFfnNorm);
+constexpr auto kArceeLayer = plain_layer(kAttnNorm, kFfnNorm);
 
 constexpr auto gptneox_layer(Checkpoint ffn_norm_in) {
   return join(kBiasedAttnNorm, fused_qkv(Presence::kOptional),
@@ -123,11 +126,6 @@ constexpr auto kFalconTwoNorms = falcon_layer(
     "attn_norm_2", std::array{norm(C::kFfnNorm, C::kOutput, "attn_norm", Presence::kAlways)},
     C::kFfnNorm);
 constexpr LayerVariant kFalconVariants[] = {{.ops = kFalconTwoNorms, .tensor = "attn_norm_2"}};
-
-constexpr auto kNemotronLayer =
-    join(kBiasedAttnNorm, qkv(C::kAttnNorm, Presence::kOptional),
-         rotary_attention(C::kQ, C::kK, Presence::kOptional), add_attn(C::kAttnOut), kBiasedFfnNorm,
-         plain_ffn(C::kFfnNorm, Presence::kOptional), add_ffn(C::kFfnOut));
 
 // Norms both before and after the attention and the feed-forward.
 constexpr auto sandwich_layer(const auto& attention, const auto& ffn) {
@@ -229,7 +227,7 @@ constexpr Architecture kArchitectures[] = {
      .activation = ActivationKind::kGeluTanh,
      .position = PositionKind::kLearned},
     {.name = "starcoder2",
-     .layer = kStarcoder2Layer,
+     .layer = kPlainLayer,
      .norm = NormKind::kLayer,
      .activation = ActivationKind::kGeluTanh},
     {.name = "gptneox",
@@ -269,9 +267,14 @@ constexpr Architecture kArchitectures[] = {
      .norm = NormKind::kLayer,
      .activation = ActivationKind::kGelu},
     {.name = "nemotron",
-     .layer = kNemotronLayer,
+     .layer = kPlainLayer,
      .norm = NormKind::kLayer,
      .activation = ActivationKind::kReluSquared},
+    {.name = "arcee",
+     .layer = kArceeLayer,
+     .activation = ActivationKind::kReluSquared,
+     .rope_pairing = RopePairing::kAdjacent,
+     .rope_freqs = true},
     {.name = "smollm3",
      .layer = kLlamaLayer,
      .rope_pairing = RopePairing::kAdjacent,

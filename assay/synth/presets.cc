@@ -142,6 +142,15 @@ constexpr Preset kPresets[] = {
        "num_attention_heads": 80, "num_key_value_heads": 8, "head_dim": 128,
        "max_position_embeddings": 524288, "attention_bias": true, "rms_norm_eps": 1e-6,
        "rope_theta": 10000000.0, "tie_word_embeddings": false})"},
+    {"afm-4.5b", R"({
+       "_name_or_path": "AFM-4.5B", "model_type": "arcee", "vocab_size": 128004,
+       "hidden_size": 2560, "intermediate_size": 18432, "num_hidden_layers": 36,
+       "num_attention_heads": 20, "num_key_value_heads": 4, "head_dim": 128,
+       "max_position_embeddings": 65536, "hidden_act": "relu2", "rms_norm_eps": 1e-5,
+       "rope_theta": 10000.0, "rope_scaling": {
+         "rope_type": "yarn", "factor": 20.0, "beta_fast": 32.0, "beta_slow": 1.0,
+         "mscale": 1.0, "original_max_position_embeddings": 4096},
+       "tie_word_embeddings": false})"},
     {"olmo-2-7b", R"({
        "_name_or_path": "OLMo-2-1124-7B", "model_type": "olmo2", "vocab_size": 100352,
        "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,

@@ -75,6 +75,7 @@ def without(table, *names):
 
 
 PLAIN = without(COMMON_LAYER, "ffn_gate") | {"ffn_act": Node("ffn_gelu")}
+RELU_SQUARED = PLAIN | {"ffn_act": Node("ffn_sqr(relu)"), "ffn_out": Node(reads="ffn_down.weight")}
 PLAIN_BIASED = PLAIN | {"attn_out": Node(reads="attn_output.bias"), "ffn_up": Node("ffn_up_b")}
 PLAIN_BIASED |= {"ffn_out": Node(reads="ffn_down.bias")}
 # Parallel layers add three terms in an order of their own.
@@ -97,7 +98,8 @@ LAYERS = {
     "phi2": without(PLAIN_BIASED, "attn_residual", "ffn_norm"),
     "gptneox": without(PLAIN_BIASED, "attn_residual"),
     "falcon": without(PLAIN, "attn_norm", "attn_residual", "ffn_norm"),
-    "nemotron": PLAIN | {"ffn_act": Node("ffn_sqr(relu)"), "ffn_out": Node(reads="ffn_down.weight")},
+    "nemotron": RELU_SQUARED,
+    "arcee": RELU_SQUARED,
     "stablelm": without(COMMON_LAYER, "ffn_norm"),
     "command-r": PARALLEL,
     "cohere2": without(PARALLEL, "q_rope", "k_rope"),

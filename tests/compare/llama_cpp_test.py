@@ -37,6 +37,7 @@ HEAD_NORMS = {"q_norm", "k_norm"}
 ABSORBED = NO_OUT | {"q_rope", "k", "k_rope", "v", "kv_b"}
 
 GOLDENS = {
+    "arcee": set(),
     "cohere2": PARALLEL,
     "deepseek2": ABSORBED,
     "deepseek3": ABSORBED,

@@ -226,4 +226,12 @@ DENSE = (
             attention_out_bias=False, mlp_bias=False, tie_word_embeddings=False
         ),
     ),
+    Family(
+        "arcee", "ArceeConfig", 136,
+        WHOLE | dict(
+            intermediate_size=128, rms_norm_eps=0.046875, hidden_act="relu2", rope_parameters=yarn(16.0, 345.0, 512),
+            attention_bias=False, mlp_bias=False, tie_word_embeddings=False
+        ),
+        {"embed_tokens": 2.0},
+    ),
 )

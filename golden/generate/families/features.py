@@ -147,6 +147,11 @@ FEATURES = {
         "rotary base": base(10000.0),
         "bias of q, k, v": dict(attention_bias=False),
     },
+    "arcee": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "scaling": unscaled(345.0),
+        "squared ReLU": dict(hidden_act="relu"),
+    },
     "mixtral": {"epsilon": dict(rms_norm_eps=1e-5), "experts of a token": dict(num_experts_per_tok=3)},
     "qwen3moe": {
         "epsilon": dict(rms_norm_eps=1e-5),

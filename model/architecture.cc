@@ -311,6 +311,7 @@ constexpr Architecture kArchitectures[] = {
      .embedding_root = true,
      .wide_scale_layers = 62,
      .soft_caps = true},
+    {.name = "ernie4_5", .layer = kLlamaLayer, .rope_pairing = RopePairing::kAdjacent},
     {.name = "seed_oss", .layer = kSeedOssLayer},
     {.name = "glm4", .layer = kGlm4Layer, .rope_pairing = RopePairing::kAdjacent},
     {.name = "qwen3moe", .layer = kQwen3MoeLayer, .variants = kQwen3MoeVariants},

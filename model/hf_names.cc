@@ -161,6 +161,7 @@ constexpr HfModel kModels[] = {
      .architecture = "glm4",
      .names = kGlm4,
      .rope_pairing = RopePairing::kAdjacent},
+    {.model_type = "ernie4_5", .architecture = "ernie4_5", .rope_pairing = RopePairing::kAdjacent},
     {.model_type = "arcee", .architecture = "arcee"},
     {.model_type = "seed_oss", .architecture = "seed_oss"},
     {.model_type = "gpt_oss",

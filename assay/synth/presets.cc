@@ -151,6 +151,12 @@ constexpr Preset kPresets[] = {
          "rope_type": "yarn", "factor": 20.0, "beta_fast": 32.0, "beta_slow": 1.0,
          "mscale": 1.0, "original_max_position_embeddings": 4096},
        "tie_word_embeddings": false})"},
+    {"ernie-4.5-0.3b", R"({
+       "_name_or_path": "ERNIE-4.5-0.3B", "model_type": "ernie4_5", "vocab_size": 103424,
+       "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 18,
+       "num_attention_heads": 16, "num_key_value_heads": 2, "head_dim": 128,
+       "max_position_embeddings": 131072, "use_bias": false, "rms_norm_eps": 1e-5,
+       "rope_theta": 500000.0, "tie_word_embeddings": true})"},
     {"olmo-2-7b", R"({
        "_name_or_path": "OLMo-2-1124-7B", "model_type": "olmo2", "vocab_size": 100352,
        "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,

@@ -33,8 +33,8 @@ constexpr ClassDefault kDefaults[] = {
     {"gemma", "head_dim", 256},        {"gemma2", "head_dim", 256},
     {"gemma3_text", "head_dim", 256},  {"qwen3", "head_dim", 128},
     {"qwen3_moe", "head_dim", 128},    {"glm4", "head_dim", 128},
-    {"seed_oss", "head_dim", 128},     {"cohere", "logit_scale", 0.0625},
-    {"cohere2", "logit_scale", 0.0625}};
+    {"seed_oss", "head_dim", 128},     {"ernie4_5", "head_dim", 128},
+    {"cohere", "logit_scale", 0.0625}, {"cohere2", "logit_scale", 0.0625}};
 
 std::optional<double> class_default(const HfConfig& config, std::string_view key) {
   const auto* found =

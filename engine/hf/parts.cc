@@ -20,10 +20,11 @@ struct BiasKey {
 constexpr BiasKey kBiasKeys[] = {
     {"starcoder2", "use_bias", true, true},     {"falcon", "bias", false, true},
     {"gpt_neox", "attention_bias", true, true}, {"stablelm", "use_qkv_bias", false, false},
-    {"glm4", "attention_bias", true, false},    {"seed_oss", "attention_bias", true, false}};
+    {"glm4", "attention_bias", true, false},    {"seed_oss", "attention_bias", true, false},
+    {"ernie4_5", "use_bias", false, true}};
 
 constexpr std::string_view kTied[] = {"gpt2",       "gemma",  "gemma2",  "gemma3_text", "falcon",
-                                      "starcoder2", "cohere", "cohere2", "smollm3"};
+                                      "starcoder2", "cohere", "cohere2", "smollm3",     "ernie4_5"};
 
 void read_biases(const ConfigObject& object, const HfConfig& config, HfParts& parts) {
   const auto* own = std::find_if(

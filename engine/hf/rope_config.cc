@@ -36,8 +36,11 @@ struct ThetaDefault {
   std::string_view model_type;
   double theta;
 };
-constexpr ThetaDefault kThetas[] = {
-    {"smollm3", 2e6}, {"gemma3_text", 1e6}, {"mixtral", 1e6}, {"gpt_oss", 150000}};
+constexpr ThetaDefault kThetas[] = {{"smollm3", 2e6},
+                                    {"gemma3_text", 1e6},
+                                    {"mixtral", 1e6},
+                                    {"gpt_oss", 150000},
+                                    {"ernie4_5", 500000}};
 // Where transformers may rotate a part of each head, and which by default. Others do not read it.
 constexpr std::pair<std::string_view, double> kShares[] = {{"gpt_neox", 0.25}, {"phi", 0.5},
                                                            {"phi3", 1.0},      {"stablelm", 0.25},

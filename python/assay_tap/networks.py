@@ -596,6 +596,11 @@ MODELS = {
         "architecture": "glm4", "layer": LAYERS["glm4"], "layers": "model.layers", "token_embd": "model.embed_tokens",
         "output_norm": "model.norm", "output": "lm_head", "rotation": "apply_rotary_pos_emb",
     },
+    "ernie4_5": {
+        "architecture": "ernie4_5", "layer": LAYERS["llama"], "layers": "model.layers",
+        "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
+        "rotation": "apply_rotary_pos_emb",
+    },
     "arcee": {
         "architecture": "arcee", "layer": LAYERS["nemotron"], "layers": "model.layers",
         "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",

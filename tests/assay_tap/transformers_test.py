@@ -67,8 +67,8 @@ def by_layer(seen):
 DESCRIBED = list(MODELS)
 # What happens to single experts, within a module of all of them.
 WITHIN_EXPERTS = {"experts", "expert_weights", "ffn_gate", "ffn_up", "ffn_act", "expert_out"}
-PLAIN_ATTENTION = "llama mistral qwen2 qwen3 phi3 olmo2 granite gpt2 phi gpt_neox falcon cohere starcoder2 nemotron glm4 seed_oss arcee"
-PLAIN_ATTENTION = [kind for kind in PLAIN_ATTENTION.split() if kind in MODELS]  # without windows, caps and the like
+PLAIN_ATTENTION = ("llama mistral qwen2 qwen3 phi3 olmo2 granite gpt2 phi gpt_neox falcon cohere starcoder2 nemotron "
+                   "glm4 seed_oss arcee ernie4_5").split()  # without windows, caps and the like
 
 
 def collected(model, *passes, **options):

@@ -41,6 +41,7 @@ GOLDENS = {
     "cohere2": PARALLEL,
     "deepseek2": ABSORBED,
     "deepseek3": ABSORBED,
+    "ernie4_5": NO_OUT,
     "falcon": PARALLEL,
     "falcon-40b": PARALLEL,
     "gemma2": NO_OUT | POST_NORMS,

@@ -234,4 +234,12 @@ DENSE = (
         ),
         {"embed_tokens": 2.0},
     ),
+    Family(
+        "ernie4_5", "Ernie4_5Config", 137,
+        HEADS | dict(
+            intermediate_size=96, rms_norm_eps=0.046875, use_bias=False, rope_parameters=rope(23456.0),
+            tie_word_embeddings=True
+        ),
+        {"embed_tokens": 0.25},
+    ),
 )

@@ -152,6 +152,7 @@ FEATURES = {
         "scaling": unscaled(345.0),
         "squared ReLU": dict(hidden_act="relu"),
     },
+    "ernie4_5": {"epsilon": dict(rms_norm_eps=1e-5), "rotary base": base(10000.0)},
     "mixtral": {"epsilon": dict(rms_norm_eps=1e-5), "experts of a token": dict(num_experts_per_tok=3)},
     "qwen3moe": {
         "epsilon": dict(rms_norm_eps=1e-5),

@@ -131,9 +131,9 @@ void hold_norms(const ViewPair& pair, Metrics& metrics) {
 // Whether one of the largest elements of either is also listed by the other.
 bool lists_element_of_both(const ViewPair& pair) {
   const auto lists_one_of = [](const RecordView& mine, const RecordView& other) {
-    return std::any_of(mine.top.begin(), mine.top.end(), [&](const TopValue& top) {
-      return value_at(other.values, other.top, top.index).has_value();
-    });
+    const KnownValues known(other.values, other.top);
+    return std::any_of(mine.top.begin(), mine.top.end(),
+                       [&](const TopValue& top) { return known.at(top.index).has_value(); });
   };
   return lists_one_of(pair.ref, pair.got) || lists_one_of(pair.got, pair.ref);
 }
@@ -167,11 +167,33 @@ bool states_sums(const ViewPair& pair) {
          (has_mean(pair.ref) && has_mean(pair.got));
 }
 
-// The norm that as many elements as are listed have in the tensor; of log-probabilities at least
+// Of the elements beyond the values of both, those that one lists among its largest and the other
+// knows, too, as the reference has them. Where there are none, as many of the reference's largest
+// as the shorter list has.
+std::vector<TopValue> listed_by_both(const ViewPair& pair) {
+  const KnownValues ref(pair.ref.values, pair.ref.top);
+  const KnownValues got(pair.got.values, pair.got.top);
+  std::map<int64_t, float> both;
+  for (const RecordView* view : {&pair.ref, &pair.got}) {
+    for (const TopValue& top : view->top) {
+      if (top.index < static_cast<int64_t>(pair.common)) continue;
+      const std::optional<float> value = ref.at(top.index);
+      if (value && got.at(top.index)) both.emplace(top.index, *value);
+    }
+  }
+  std::vector<TopValue> listed;
+  for (const auto& [index, value] : both) listed.push_back({index, value});
+  if (!listed.empty()) return listed;
+  listed = pair.ref.top.empty() ? pair.got.top : pair.ref.top;
+  if (!pair.got.top.empty()) listed.resize(std::min(listed.size(), pair.got.top.size()));
+  return listed;
+}
+
+// The norm that as many elements as both list have in the tensor; of log-probabilities at least
 // one nat each. Where nothing but the largest elements is known, their error is not to be taken
-// against the norm of all.
+// against the norm of all, nor that of one against a longer list.
 double norm_of_listed(const ViewPair& pair, const Metrics& metrics) {
-  const std::vector<TopValue>& listed = pair.ref.top.empty() ? pair.got.top : pair.ref.top;
+  const std::vector<TopValue> listed = listed_by_both(pair);
   const auto count = static_cast<double>(pair.common + listed.size());
   const double part = std::min(1.0, count / static_cast<double>(std::max<int64_t>(metrics.n, 1)));
   double norm = std::max(norm_of(listed), pair.norm * std::sqrt(part));
@@ -198,10 +220,10 @@ void hold_single_values(const ViewPair& pair, Metrics& metrics) {
                         view.most_unlisted};
   };
   for (const auto& [mine, other] : {std::pair(&pair.ref, &pair.got), {&pair.got, &pair.ref}}) {
+    const KnownValues there(other->values, other->top);
     for (const TopValue& top : mine->top) {
       const bool beyond = top.index >= static_cast<int64_t>(pair.common) && top.value != 0;
-      metrics.facts.top =
-          metrics.facts.top || (beyond && value_at(other->values, other->top, top.index));
+      metrics.facts.top = metrics.facts.top || (beyond && there.at(top.index));
     }
   }
   const std::map<int64_t, double> differences =

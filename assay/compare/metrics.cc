@@ -48,10 +48,11 @@ int64_t infinite_beside_finite(const RecordView& ref, const RecordView& got, siz
                                std::span<const int64_t> excluded) {
   int64_t count = 0;
   for (const auto& [mine, other] : {std::pair(&ref, &got), {&got, &ref}}) {
+    const KnownValues known(other->values, other->top);
     for (const TopValue& top : mine->top) {
       if (top.index < static_cast<int64_t>(common) || std::isnan(top.value)) continue;
       if (std::find(excluded.begin(), excluded.end(), top.index) != excluded.end()) continue;
-      const std::optional<float> there = value_at(other->values, other->top, top.index);
+      const std::optional<float> there = known.at(top.index);
       const bool differs = there && std::isinf(*there) != std::isinf(top.value);
       const bool uncounted = !there && std::isinf(top.value) && other->nonfinite == 0;
       count += differs || uncounted ? 1 : 0;
@@ -100,11 +101,9 @@ void add_logits_metrics(const Record& ref, const Record& got, const RecordView& 
   metrics.argmax_got = argmax_of(got, got_view);
   set_regret(ref, metrics);
   if (ref_view.top.empty() || got_view.top.empty()) return;
-  int64_t shared = 0;
-  for (const TopValue& x : ref_view.top) {
-    shared += std::count_if(got_view.top.begin(), got_view.top.end(),
-                            [&](const TopValue& y) { return x.index == y.index; });
-  }
+  const KnownValues listed({}, got_view.top);
+  const auto shared = std::ranges::count_if(
+      ref_view.top, [&](const TopValue& top) { return listed.at(top.index).has_value(); });
   metrics.topk_overlap = static_cast<double>(shared) / static_cast<double>(ref_view.top.size());
 }
 

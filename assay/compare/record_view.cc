@@ -23,6 +23,18 @@ std::optional<float> value_at(const Record& record, int64_t index) {
       index);
 }
 
+KnownValues::KnownValues(std::span<const float> values, std::span<const TopValue> top)
+    : values_(values), by_index_(top.begin(), top.end()) {
+  std::ranges::stable_sort(by_index_, {}, &TopValue::index);
+}
+
+std::optional<float> KnownValues::at(int64_t index) const {
+  if (index < std::ssize(values_)) return values_[static_cast<size_t>(index)];
+  const auto found = std::ranges::lower_bound(by_index_, index, {}, &TopValue::index);
+  if (found == by_index_.end() || found->index != index) return std::nullopt;
+  return found->value;
+}
+
 std::optional<double> RecordView::norm() const {
   if (l2 || !sketch) return l2;
   return sketch_norm(*sketch);

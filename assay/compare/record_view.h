@@ -25,6 +25,17 @@ std::optional<float> value_at(std::span<const float> values, std::span<const Top
                               int64_t index);
 std::optional<float> value_at(const Record& record, int64_t index);
 
+// The same for many elements: a list may be as long as the vocabulary.
+class KnownValues {
+ public:
+  KnownValues(std::span<const float> values, std::span<const TopValue> top);
+  std::optional<float> at(int64_t index) const;
+
+ private:
+  std::span<const float> values_;
+  std::vector<TopValue> by_index_;
+};
+
 // What one log states about a tensor, or what can be computed from all of its values.
 struct RecordView {
   // The norm, or its estimate.

@@ -26,6 +26,7 @@ class MinDifferences {
   // The elements that `mine` states, checked against the statements of `other`.
   void hold(const SingleValues& mine, const SingleValues& other) {
     const std::optional<double>& least = other.most_unlisted;
+    const KnownValues there(other.values, other.top);
     // Few values are out of these bounds; those at the places of the other's largest elements are
     // held when it is its turn.
     double lower = -std::numeric_limits<double>::infinity();
@@ -36,29 +37,28 @@ class MinDifferences {
     }
     for (size_t i = from_; i < mine.values.size(); ++i) {
       const auto value = static_cast<double>(mine.values[i]);
-      if (!(value >= lower && value <= upper)) hold(static_cast<int64_t>(i), value, other, least);
+      if (!(value >= lower && value <= upper)) hold(static_cast<int64_t>(i), value, other, there);
     }
     for (const TopValue& top : mine.top) {
       if (top.index < static_cast<int64_t>(from_)) continue;
-      hold(top.index, static_cast<double>(top.value), other, least);
+      hold(top.index, static_cast<double>(top.value), other, there);
     }
   }
 
   std::map<int64_t, double> take() { return std::move(least_); }
 
  private:
-  void hold(int64_t index, double value, const SingleValues& other,
-            const std::optional<double>& most_unlisted) {
+  void hold(int64_t index, double value, const SingleValues& other, const KnownValues& there) {
     if (!std::isfinite(value)) return;
     double least = 0;
     // NaN, where a summary lacks a number, is not above anything.
     const auto raise = [&](double excess, double rounding) {
       if (std::isfinite(excess) && excess > std::max(least, rounding)) least = excess;
     };
-    if (const std::optional<float> there = value_at(other.values, other.top, index)) {
-      raise(std::abs(value - static_cast<double>(*there)), 0);
+    if (const std::optional<float> same = there.at(index)) {
+      raise(std::abs(value - static_cast<double>(*same)), 0);
     } else {
-      if (most_unlisted) raise(value - *most_unlisted, 0);
+      if (other.most_unlisted) raise(value - *other.most_unlisted, 0);
       if (other.summary != nullptr) {
         const double rounding = kRounding * std::abs(value);
         raise(value - other.summary->max, rounding);

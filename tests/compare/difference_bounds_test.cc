@@ -189,6 +189,26 @@ TEST(DifferenceBounds, LargestElementsAtOtherIndicesDiffer) {
 }
 
 // Breaks if what a head shows counted a second time, or as a fact beyond it.
+// Breaks if an error of the one element that the other log lists is taken against the norm of a
+// longer list of the reference, or of all: a serving engine's best token may be off by 3 nats then.
+TEST(DifferenceBounds, ErrorOfAListIsTakenAgainstWhatBothList) {
+  constexpr int64_t kVocabulary = 100000;
+  std::vector<TopValue> listed;
+  for (int64_t i = 0; i < 1000; ++i) listed.push_back({i, -2.0F - 0.01F * static_cast<float>(i)});
+  const auto error = [&](size_t of_ref, size_t of_got, float off) {
+    std::vector<TopValue> got(listed.begin(), listed.begin() + static_cast<ptrdiff_t>(of_got));
+    got.front().value += off;
+    const RecordView ref =
+        with_top({listed.begin(), listed.begin() + static_cast<ptrdiff_t>(of_ref)});
+    return bounds(ref, with_top(got), kVocabulary, true).rel_l2;
+  };
+  const double alone = error(1, 1, 1.0F);
+  EXPECT_GT(alone, 0.4);
+  EXPECT_DOUBLE_EQ(error(20, 1, 1.0F), alone);
+  EXPECT_DOUBLE_EQ(error(1000, 1, 1.0F), alone);
+  EXPECT_LT(error(1000, 1000, 1.0F), 0.01);  // one of a thousand
+}
+
 TEST(DifferenceBounds, LargestElementsWithinTheHeadAddNoFact) {
   const std::vector<float> values = {9, 1};
   RecordView view = with_top({{0, 9}});

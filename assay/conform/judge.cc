@@ -56,7 +56,12 @@ void explain(const Feature& feature, const Precision& precision, const std::stri
   }
   if (!cell.cause.empty()) return;
   const Model model(std::make_shared<Gguf>(folder));
-  find_causes(&model, comparison);
+  try {
+    find_causes(&model, comparison);
+  } catch (const Error& problem) {  // the log is of another model, by its header
+    cell.text = problem.what();
+    return;
+  }
   if (comparison.causes.empty()) return;
   const Cause& cause = comparison.causes.front();
   // Of engines that round, rounding is no mistake: how far it may lead decides.

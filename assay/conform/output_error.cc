@@ -27,19 +27,33 @@ std::string problem_of(const RecordResult& result) {
     return fmt::format("logs a record at token {} that contradicts itself: {}", result.token_idx,
                        result.reason);
   }
+  if (result.failing_metric == Metric::kArgmax) {
+    return fmt::format("chooses another token at token {}, and logs no value that shows why",
+                       result.token_idx);
+  }
   return fmt::format("logs values at token {} that are no numbers", result.token_idx);
+}
+
+// Whether the error is that of something: of a choice alone it is 0, whatever is chosen.
+bool is_distance(const RecordResult& result) {
+  if (!result.failed() || result.failing_metric == Metric::kRelL2) return true;
+  return result.failing_metric == Metric::kArgmax && result.metrics.facts.any();
+}
+
+bool compares_whole(const RecordResult& result) {
+  const SharedFacts& facts = result.metrics.facts;
+  return result.evidence == Evidence::kWhole ||
+         (result.failed() && (facts.all_values || facts.sketch));
 }
 
 // Adds a record's squared distance to error.rel_l2; finish() makes the root mean square of it.
 void add_record(const RecordResult& result, OutputError& error) {
   if (result.evidence == Evidence::kUnproven) return;
-  const bool is_distance = !result.failed() || result.failing_metric == Metric::kRelL2 ||
-                           result.failing_metric == Metric::kArgmax;
-  error.rel_l2 += is_distance ? result.metrics.rel_l2 * result.metrics.rel_l2
-                              : std::numeric_limits<double>::quiet_NaN();
+  error.rel_l2 += is_distance(result) ? result.metrics.rel_l2 * result.metrics.rel_l2
+                                      : std::numeric_limits<double>::quiet_NaN();
   if (error.problem.empty() && !std::isfinite(error.rel_l2)) error.problem = problem_of(result);
   ++error.positions;
-  error.whole += result.evidence == Evidence::kWhole || result.failed() ? 1 : 0;
+  error.whole += compares_whole(result) ? 1 : 0;
 }
 
 void finish(OutputError& error) {

@@ -194,6 +194,42 @@ TEST_F(Judge, RecordsWithoutValuesAreNoLog) {
   EXPECT_THAT(verdict.text, HasSubstr("no values of logits"));
 }
 
+// The line with nothing but the element that it chooses, or one `further` on.
+std::string choice_of(const std::string& line, uint32_t further) {
+  rapidjson::Document record;
+  record.Parse(line.c_str());
+  const auto& values = record["values"];
+  const rapidjson::SizeType n = values.Size();
+  rapidjson::SizeType best = 0;
+  for (rapidjson::SizeType i = 0; i < n; ++i) {
+    if (values[i].GetDouble() > values[best].GetDouble()) best = i;
+  }
+  return fmt::format(R"({}"values":[],"n":{},"summary":{{"argmax":{}}}}})",
+                     line.substr(0, line.find("\"values\"")), n, (best + further) % n);
+}
+
+// Breaks if an engine that logs nothing but its choices is held to an error of 0: where they are
+// wrong it was honoured, where they are right nothing was shown.
+TEST_F(Judge, ChoicesAloneAreNeverHonoured) {
+  const TableCell right = judged(log([](const std::string& line) { return choice_of(line, 0); }));
+  EXPECT_EQ(right.finding, Finding::kCrashed) << right.text;
+  const TableCell wrong = judged(log([](const std::string& line) { return choice_of(line, 1); }));
+  EXPECT_EQ(wrong.finding, Finding::kDiffers) << wrong.text;
+  EXPECT_THAT(wrong.text, HasSubstr("chooses another token at token 0"));
+}
+
+// Breaks if one log of another model ends the whole table.
+TEST_F(Judge, ALogWhoseHeaderNamesAnotherModelDiffers) {
+  const std::string wrong = whole_log([](const std::string& line) {
+    if (is_of(line, "logits")) return scaled(line, 2.0, 0.0);
+    if (line.find("\"assay\":1") == std::string::npos) return line;
+    return std::string(R"({"assay":1,"model":{"name":"x","arch":"gpt2"}})");
+  });
+  const TableCell verdict = judged(wrong);
+  EXPECT_EQ(verdict.finding, Finding::kDiffers) << verdict.text;
+  EXPECT_THAT(verdict.text, HasSubstr("is of the architecture"));
+}
+
 // Where no mistake is known, only the logits of all positions show that a feature is honoured.
 TEST_F(Judge, PartOfALogDoesNotShowAFeatureWithoutKnownMistakes) {
   features_ = read_suite(kSuite, {"tied_head"});

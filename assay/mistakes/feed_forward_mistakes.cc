@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "assay/mistakes/mistake.h"
@@ -8,14 +10,41 @@
 namespace assay::mistakes {
 namespace {
 
-// The clamped SwiGLU of gpt-oss without its limits.
-void activate_without_clamp(const ActivateCall& call) {
-  constexpr double kSlope = 1.702;
-  for (int64_t i = 0; i < call.count; ++i) {
-    const double gate = call.x[i];
-    const double glu = gate / (1.0 + std::exp(-kSlope * gate));
-    call.out[i] = static_cast<float>(glu * (1.0 + call.up[i]));
+// The clamped SwiGLU of gpt-oss with other numbers.
+struct OtherSwiglu {
+  double slope = 1.702;
+  double added = 1.0;  // to up
+  double limit = 7.0;  // of gate and up
+
+  void activate(const ActivateCall& call) const {
+    for (int64_t i = 0; i < call.count; ++i) {
+      const double gate = std::min<double>(call.x[i], limit);
+      const double up = std::clamp<double>(call.up[i], -limit, limit);
+      const double glu = gate / (1.0 + std::exp(-slope * gate));
+      call.out[i] = static_cast<float>(glu * (up + added));
+    }
   }
+};
+
+Mistake swiglu_mistake(const char* text, OtherSwiglu other, std::vector<Injected> faults = {}) {
+  return {.cause = "activation_kind",
+          .text = plainly(text),
+          .edit = {.activate = [other](const OpContext&, const ActivateCall& call,
+                                       Kernels&) { other.activate(call); }},
+          .possible = [](const Network& network,
+                         Op) { return network.activation == Activation::kClampedSwiglu; },
+          .faults = std::move(faults)};
+}
+
+void activate_both(const OpContext& context, ActivateCall call, Kernels& kernels) {
+  ActivateCall of_up = call;
+  std::vector<float> up(static_cast<size_t>(call.count));
+  of_up.x = call.up;
+  of_up.up = nullptr;
+  of_up.out = up.data();
+  activate(of_up, *context.network.activation, kernels);
+  call.up = up.data();
+  activate(call, *context.network.activation, kernels);
 }
 
 std::vector<Injected> faults_with(Activation activation) {
@@ -80,6 +109,12 @@ std::vector<Mistake> feed_forward_mistakes() {
        .faults = {{"activation-of-up", FaultGroup::kFeedForward,
                    "SiLU is applied to up, and not to the gate", Checkpoint::kFfnAct,
                    needs_gate}}});
+  mistakes.push_back({.cause = "activation_kind",
+                      .text = plainly("activates up as well as gate"),
+                      .edit = {.activate = activate_both},
+                      .possible = [](const Network& network, Op) {
+                        return network.gated() && network.activation != Activation::kClampedSwiglu;
+                      }});
   mistakes.push_back(
       {.edit = {.activate =
                     [](const OpContext& context, ActivateCall call, Kernels& kernels) {
@@ -92,15 +127,13 @@ std::vector<Mistake> feed_forward_mistakes() {
       needs("clamp of gate and up", [](const ModelConfig& config) {
         return config.activation == ActivationKind::kClampedSwiglu;
       });
+  mistakes.push_back(swiglu_mistake(
+      "does not clamp gate and up", {.limit = std::numeric_limits<double>::infinity()},
+      {{"clamp-missing", FaultGroup::kFeedForward, "gate and up are not clamped",
+        Checkpoint::kFfnAct, needs_clamp}}));
+  mistakes.push_back(swiglu_mistake("does not add 1 to up", {.added = 0.0}));
   mistakes.push_back(
-      {.cause = "activation_kind",
-       .text = plainly("does not clamp gate and up"),
-       .edit = {.activate = [](const OpContext&, const ActivateCall& call,
-                               Kernels&) { activate_without_clamp(call); }},
-       .possible = [](const Network& network,
-                      Op) { return network.activation == Activation::kClampedSwiglu; },
-       .faults = {{"clamp-missing", FaultGroup::kFeedForward, "gate and up are not clamped",
-                   Checkpoint::kFfnAct, needs_clamp}}});
+      swiglu_mistake("applies SiLU to the gate: its slope is 1 in place of 1.702", {.slope = 1.0}));
   return mistakes;
 }
 

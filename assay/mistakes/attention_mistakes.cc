@@ -376,6 +376,17 @@ std::vector<Mistake> rounding_mistakes() {
                                                   Checkpoint::kAttn}}
                          : std::vector<Injected>()});
     }
+    for (const bool before : {true, false}) {
+      mistakes.push_back(
+          {.cause = "rounding",
+           .text = plainly(fmt::format("rounds the weights of its softmax to {}{}", rounding.type,
+                                       before ? " before they are divided by their sum" : "")),
+           .edit = varied(
+               [round = rounding.round, before](AttentionVariant& variant, const OpContext&) {
+                 variant.round_weight = round;
+                 variant.round_before_division = before;
+               })});
+    }
   }
   return mistakes;
 }

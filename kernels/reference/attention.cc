@@ -71,6 +71,13 @@ void attend(const float* q, HeadRows k, HeadRows v, const AttentionShape& shape,
                                   : static_cast<double>(std::exp(static_cast<float>(weight)));
     sum += weight;
   }
+  if (variant.round_weight != nullptr) {
+    const double divisor = variant.round_before_division ? 1.0 : sum;
+    for (double& weight : weights) {
+      weight = variant.round_weight(static_cast<float>(weight / divisor));
+    }
+    sum /= divisor;
+  }
   for (int64_t d = 0; d < shape.value_dim(); ++d) {
     double value = 0.0;
     for (size_t i = 0; i < keys.size(); ++i) {

@@ -26,7 +26,9 @@ struct AttentionVariant {
   float (*round_kv)(float) = nullptr;
   float (*round_score)(float) = nullptr;
   bool round_before_scale = false;
-  bool subtract_max = true;  // false: exp() in float, which overflows beyond 88
+  float (*round_weight)(float) = nullptr;  // the softmax's, before the values are multiplied
+  bool round_before_division = false;      // by their sum
+  bool subtract_max = true;                // false: exp() in float, which overflows beyond 88
   bool divide = true;
 };
 void run(const AttentionCall& call, const AttentionVariant& variant);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/half.h"
 #include "tests/causes/faulty_logs.h"
 
 namespace assay {
@@ -32,6 +33,50 @@ class OtherActivation : public WrongKernels {
 
  private:
   std::function<float(float gate, float up)> f_;
+};
+
+// As of engines that compute in bfloat16: the softmax's weights are rounded to it.
+class RoundedSoftmax : public WrongKernels {
+ public:
+  explicit RoundedSoftmax(bool before_division) : before_division_(before_division) {}
+
+ protected:
+  void attention(AttentionCall call) override {
+    const AttentionShape& shape = call.shape;
+    const int64_t group = shape.n_heads / shape.n_kv_heads;
+    const auto rows = [&](const void* of, int64_t head, int64_t position) {
+      return static_cast<const float*>(of) +
+             (position * shape.n_kv_heads + head / group) * shape.head_dim;
+    };
+    for (int64_t row = 0; row < call.n_tokens * shape.n_heads; ++row) {
+      const int64_t head = row % shape.n_heads;
+      const int64_t n_keys = call.first_position + row / shape.n_heads + 1;
+      const float* q = call.q + row * shape.head_dim;
+      std::vector<float> weights;
+      for (int64_t key = 0; key < n_keys; ++key) {
+        double score = 0;
+        for (int64_t d = 0; d < shape.head_dim; ++d) score += q[d] * rows(call.kv.k, head, key)[d];
+        weights.push_back(static_cast<float>(score) * shape.scale);
+      }
+      const float max = *std::max_element(weights.begin(), weights.end());
+      float sum = 0;
+      for (float& weight : weights) sum += weight = std::exp(weight - max);
+      for (float& weight : weights) {
+        const float whole = before_division_ ? weight : weight / sum;
+        weight = float_from_bf16(bf16_from_float(whole)) / (before_division_ ? sum : 1);
+      }
+      for (int64_t d = 0; d < shape.head_dim; ++d) {
+        float value = 0;
+        for (int64_t key = 0; key < n_keys; ++key) {
+          value += weights[static_cast<size_t>(key)] * rows(call.kv.v, head, key)[d];
+        }
+        call.out[row * shape.head_dim + d] = value;
+      }
+    }
+  }
+
+ private:
+  bool before_division_;
 };
 
 class CausesOfSteps : public FaultyLogs {
@@ -70,6 +115,14 @@ TEST_F(CausesOfSteps, NamesSwigluWithTheSlopeOfSilu) {
 TEST_F(CausesOfSteps, NamesAnActivationOfBothBranches) {
   OtherActivation wrong([](float gate, float up) { return silu(gate) * silu(up); });
   expect("tinyllama", wrong, "activation_kind", "activates up as well as gate");
+}
+
+TEST_F(CausesOfSteps, NamesWeightsOfASoftmaxInHalfPrecision) {
+  RoundedSoftmax divided(false);
+  expect("tinyllama", divided, "rounding", "rounds the weights of its softmax to bf16", 1e-6);
+  RoundedSoftmax before(true);
+  expect("tinyllama", before, "rounding",
+         "rounds the weights of its softmax to bf16 before they are divided by their sum", 1e-6);
 }
 
 }  // namespace

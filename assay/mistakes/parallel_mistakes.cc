@@ -28,6 +28,24 @@ void normalise_other_stream(const OpContext& context, NormCall call, Kernels& ke
   kernels.run(call);
 }
 
+// What the attention's norm gives.
+void normalise_for_attention(const OpContext& context, const NormCall& call, Kernels& kernels) {
+  const Network& network = context.network;
+  const Op op = context.op();
+  const auto rows = context.inputs.other(layer_input(op));
+  NormCall other = network.norm_call({Checkpoint::kAttnNorm, op.layer});
+  if (!rows || std::ssize(rows->values) != call.n_tokens * call.width || other.weight == nullptr) {
+    kernels.run(call);
+    return;
+  }
+  other.width = call.width;
+  other.n_tokens = call.n_tokens;
+  other.x = rows->values.data();
+  other.out = call.out;
+  other.site = call.site;
+  kernels.run(other);
+}
+
 // A product of the feed-forward of the other stream, normalised as its input is.
 void multiply_other_stream(const OpContext& context, MatmulCall call, Kernels& kernels) {
   const Network& network = context.network;
@@ -45,6 +63,13 @@ void multiply_other_stream(const OpContext& context, MatmulCall call, Kernels& k
 
 bool is_norm_of_stream(const Network& network, Op op) {
   return op.checkpoint == Checkpoint::kFfnNorm && other_stream(network, op).has_value();
+}
+
+// Of a sequential layer whose attention has a norm, too.
+bool is_norm_after_attention(const Network& network, Op op) {
+  return op.checkpoint == Checkpoint::kFfnNorm &&
+         network.inputs(op).front().checkpoint == Checkpoint::kAttnResidual &&
+         find_spec(network.layer(op.layer), Checkpoint::kAttnNorm) != nullptr;
 }
 
 bool is_product_of_stream(const Network& network, Op op) {
@@ -120,6 +145,11 @@ std::vector<Mistake> parallel_mistakes() {
                                "the feed-forward reads what enters the layer for the attention's "
                                "residual, or the reverse",
                                Checkpoint::kFfnGate, needs_no_ffn_norm, {Checkpoint::kFfnUp})}},
+      {.cause = "parallel_residual",
+       .text = plainly("gives what the attention's norm gives: one norm for both, parallel in "
+                       "place of sequential"),
+       .edit = {.norm = normalise_for_attention},
+       .possible = is_norm_after_attention},
       {.cause = "norm_order",
        .text = plainly("adds before it normalises: the norm is of the sum"),
        .edit = {.add = normalise_sum},

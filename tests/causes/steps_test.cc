@@ -79,6 +79,26 @@ class RoundedSoftmax : public WrongKernels {
   bool before_division_;
 };
 
+// The feed-forward reads what the attention reads.
+class OneNorm : public WrongKernels {
+ protected:
+  void norm(NormCall call) override {
+    const auto count = static_cast<size_t>(call.n_tokens * call.width);
+    if (call.site.checkpoint == Checkpoint::kFfnNorm) {
+      ASSERT_EQ(of_attention_.size(), count);
+      std::copy_n(of_attention_.begin(), count, call.out);
+      return;
+    }
+    right_->run(call);
+    if (call.site.checkpoint == Checkpoint::kAttnNorm) {
+      of_attention_.assign(call.out, call.out + count);
+    }
+  }
+
+ private:
+  std::vector<float> of_attention_;
+};
+
 class CausesOfSteps : public FaultyLogs {
  protected:
   void expect(const std::string& name, Kernels& wrong, const std::string& cause,
@@ -123,6 +143,12 @@ TEST_F(CausesOfSteps, NamesWeightsOfASoftmaxInHalfPrecision) {
   RoundedSoftmax before(true);
   expect("tinyllama", before, "rounding",
          "rounds the weights of its softmax to bf16 before they are divided by their sum", 1e-6);
+}
+
+TEST_F(CausesOfSteps, NamesOneNormForBothBranches) {
+  OneNorm wrong;
+  expect("tinyllama", wrong, "parallel_residual", "gives what the attention's norm gives");
+  expect("gpt2", wrong, "parallel_residual", "gives what the attention's norm gives");
 }
 
 }  // namespace

@@ -396,7 +396,13 @@ TEST_F(Catalogue, FewTokensNameNoWrongCause) {
   for (const size_t n_tokens : {1U, 2U, 3U}) {
     for (const Tally& found :
          tallies("qwen2.5/qwen2.5-f32.gguf", {.n_tokens = n_tokens}, {true, false})) {
-      EXPECT_THAT(found.wrong, IsEmpty()) << n_tokens;
+      // To begin again at position 0 with each batch is not to rotate, if each has one token.
+      EXPECT_THAT(found.wrong, Each(StartsWith("rope-restarts-in-decode is 'rope_position': "
+                                               "layer_1_q_rope does not rotate")))
+          << n_tokens;
+      if (n_tokens > 1) {
+        EXPECT_THAT(found.wrong, IsEmpty()) << n_tokens;
+      }
       EXPECT_THAT(found.right, testing::Contains("sign")) << n_tokens;
     }
   }

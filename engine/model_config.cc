@@ -261,10 +261,6 @@ void read_window(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
   if (config.sliding_window == 0 && keys.has(kKey) && architecture.window_period > 1) {
     keys.reject(kKey, "is 0", "leave the key out if no layer has a window");
   }
-  if (config.sliding_window > 0 && architecture.sliding_window == SlidingWindow::kRejected &&
-      !honoured) {
-    keys.reject(kKey, "is above 0", "Assay does not run models with a window in some layers");
-  }
 }
 
 // Whether each layer is rotated.
@@ -399,8 +395,8 @@ void read_rope(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
       keys.positive(hyperparameter::kLocalRopeBase, config.architecture->local_rope_base > 0.0
                                                         ? config.architecture->local_rope_base
                                                         : config.rope_freq_base);
-  if (config.architecture->local_rope_base > 0.0) {
-    config.local_rope_freq_base = local;
+  if (config.architecture->local_rope) {
+    if (config.sliding_window > 0) config.local_rope_freq_base = local;
   } else if (local != config.rope_freq_base) {
     keys.reject(hyperparameter::kLocalRopeBase, fmt::format("is {}", local),
                 "Assay knows one rotary base for all layers of this architecture");
@@ -432,10 +428,10 @@ ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
   read_activation(gguf, config);
   read_multipliers(gguf, keys, config);
   read_soft_caps(gguf, keys, config);
+  read_window(gguf, keys, config);
   if (config.architecture->position == PositionKind::kRotary) read_rope(gguf, keys, config);
   config.yarn_whole_pairs =
       gguf.get_bool(hyperparameter::own::kYarnWholePairs, config.architecture->yarn_whole_pairs);
-  read_window(gguf, keys, config);
   read_layers(gguf, keys, config);
   return config;
 }

@@ -14,9 +14,8 @@ namespace assay {
 
 enum class PositionKind : uint8_t { kRotary, kLearned };
 
-// What becomes of attention.sliding_window: kIgnored where engines ignore it in such files,
-// kRejected where Assay does not know which layers it is for.
-enum class SlidingWindow : uint8_t { kIgnored, kHonoured, kRejected };
+// What becomes of attention.sliding_window: kIgnored where engines ignore it in such files.
+enum class SlidingWindow : uint8_t { kIgnored, kHonoured };
 
 // Which layers are rotated.
 enum class Rotated : uint8_t {
@@ -68,7 +67,8 @@ struct Architecture {
   int window_period = 1;       // every so-manieth layer has no window; 1: all have it
   int unrotated_period = 0;    // every so-manieth layer is not rotated; 0: all are
   Rotated rotated = Rotated::kAll;
-  double local_rope_base = 0.0;   // default of layers with a window, not scaled; 0: as the others
+  bool local_rope = false;        // layers with a window have a base of their own, and no scaling
+  double local_rope_base = 0.0;   // the default of that base; 0: as the others
   unsigned multipliers = 0;       // which of kMultiplierKeys it honours, as bits
   bool logits_times = false;      // kLogits multiplies; otherwise it divides
   bool embedding_root = false;    // the embedding is multiplied by the root of its width

@@ -103,6 +103,7 @@ constexpr HfModel kModels[] = {
     {.model_type = "qwen3_moe", .architecture = "qwen3moe", .window = HfWindow::kFlagged},
     {.model_type = "phi3", .architecture = "phi3", .names = kPhi3, .window = HfWindow::kAll},
     {.model_type = "olmo2", .architecture = "olmo2"},
+    {.model_type = "olmo3", .architecture = "olmo2", .window = HfWindow::kSome},
     {.model_type = "olmoe", .architecture = "olmoe"},
     {.model_type = "granite", .architecture = "granite"},
     {.model_type = "granitemoe",

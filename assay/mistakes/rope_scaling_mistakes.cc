@@ -77,8 +77,9 @@ bool states_factor(const ModelConfig& config) {
   return config.yarn && !(std::abs(config.rope_attn_factor - published_factor(config)) <= 1e-6);
 }
 
-bool has_other_base(const Network& network, Op) {
-  return network.local_rope.base > 0;
+// Where the bases are equal only the scaling of the layers differs, which has mistakes of its own.
+bool has_two_bases(const ModelConfig& config) {
+  return config.local_rope_freq_base > 0.0 && config.local_rope_freq_base != config.rope_freq_base;
 }
 
 void leave_factors_out(Rotation& rotation) {
@@ -266,7 +267,7 @@ std::vector<Mistake> factor_mistakes() {
        }),
        .possible =
            [](const Network& network, Op op) {
-             return has_other_base(network, op) && config_of(network).layer(op.layer).local_rope &&
+             return has_model(network, op) && config_of(network).layer(op.layer).local_rope &&
                     !factors_of(*network.rope).empty();
            },
        .faults = {of_table(
@@ -314,8 +315,7 @@ std::vector<Mistake> factor_mistakes() {
 
 // Layers with the rotation of others.
 std::vector<Mistake> layer_mistakes() {
-  const UnsupportedReason needs_two_bases = needs(
-      "second base", [](const ModelConfig& config) { return config.local_rope_freq_base > 0.0; });
+  const UnsupportedReason needs_two_bases = needs("second base", has_two_bases);
   std::vector<Mistake> mistakes;
   for (const bool local : {true, false}) {
     mistakes.push_back(
@@ -327,7 +327,7 @@ std::vector<Mistake> layer_mistakes() {
          }),
          .possible =
              [local](const Network& network, Op op) {
-               return has_other_base(network, op) &&
+               return has_model(network, op) && has_two_bases(config_of(network)) &&
                       config_of(network).layer(op.layer).local_rope == local;
              },
          .faults = {of_table(local ? "rope-global-base" : "rope-local-base",

@@ -157,6 +157,14 @@ constexpr Preset kPresets[] = {
        "num_attention_heads": 16, "num_key_value_heads": 2, "head_dim": 128,
        "max_position_embeddings": 131072, "use_bias": false, "rms_norm_eps": 1e-5,
        "rope_theta": 500000.0, "tie_word_embeddings": true})"},
+    {"olmo-3-7b", R"({
+       "_name_or_path": "Olmo-3-1025-7B", "model_type": "olmo3", "vocab_size": 100278,
+       "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
+       "num_attention_heads": 32, "num_key_value_heads": 32, "max_position_embeddings": 65536,
+       "sliding_window": 4096, "rms_norm_eps": 1e-6, "rope_theta": 500000.0, "rope_scaling": {
+         "rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 8192,
+         "attention_factor": 1.2079441541679836, "beta_fast": 32, "beta_slow": 1},
+       "tie_word_embeddings": false})"},
     {"olmo-2-7b", R"({
        "_name_or_path": "OLMo-2-1124-7B", "model_type": "olmo2", "vocab_size": 100352,
        "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,

@@ -371,8 +371,8 @@ void read_window(const ConfigObject& object, const HfConfig& config, Keys& keys)
       keys.flags(hyperparameter::kWindowPattern,
                  std::vector<bool>(static_cast<size_t>(config.n_layers)));
     }
-    if (config.model->model_type == "cohere2") {
-      object.refuse("sliding_window", "is missing", "Assay runs cohere2 with a window only");
+    if (config.model->model_type == "cohere2" || config.model->model_type == "olmo3") {
+      object.refuse("sliding_window", "is missing", "Assay runs it with a window only");
     }
     return;
   }

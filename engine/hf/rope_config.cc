@@ -36,11 +36,8 @@ struct ThetaDefault {
   std::string_view model_type;
   double theta;
 };
-constexpr ThetaDefault kThetas[] = {{"smollm3", 2e6},
-                                    {"gemma3_text", 1e6},
-                                    {"mixtral", 1e6},
-                                    {"gpt_oss", 150000},
-                                    {"ernie4_5", 500000}};
+constexpr ThetaDefault kThetas[] = {{"smollm3", 2e6},    {"gemma3_text", 1e6}, {"mixtral", 1e6},
+                                    {"gpt_oss", 150000}, {"ernie4_5", 500000}, {"olmo3", 500000}};
 // Where transformers may rotate a part of each head, and which by default. Others do not read it.
 constexpr std::pair<std::string_view, double> kShares[] = {{"gpt_neox", 0.25}, {"phi", 0.5},
                                                            {"phi3", 1.0},      {"stablelm", 0.25},
@@ -94,6 +91,7 @@ class RopeReader {
     const rapidjson::Value* value = object_.find(key);
     if (value == nullptr) {
       read_plain(object_);
+      reject_one_for_both(object_);
       read_local_base(object_, {"rope_local_base_freq"});
       return std::move(rope_);
     }
@@ -103,6 +101,7 @@ class RopeReader {
       read_both(parameters);
     } else {
       read_one(parameters);
+      reject_one_for_both(parameters);
       read_local_base(object_, {"rope_local_base_freq"});
     }
     return std::move(rope_);
@@ -119,9 +118,9 @@ class RopeReader {
     }
   }
 
-  // Of layers without and with a window, as gemma3 has them.
+  // Of layers without and with a window, as gemma3 and olmo3 have them.
   void read_both(const ConfigObject& parameters) {
-    if (config_.architecture->local_rope_base == 0.0) {
+    if (!config_.architecture->local_rope) {
       parameters.refuse("full_attention", "does not belong to this model_type");
     }
     const auto part = [&](const char* name) {
@@ -141,9 +140,22 @@ class RopeReader {
   }
 
   void read_local_base(const ConfigObject& object, KeyNames names) {
-    if (config_.architecture->local_rope_base == 0.0) return;
-    rope_.numbers[hyperparameter::kLocalRopeBase] =
-        object.positive(names, config_.architecture->local_rope_base);
+    const Architecture& architecture = *config_.architecture;
+    if (!architecture.local_rope) return;
+    const bool own = architecture.local_rope_base > 0.0;
+    const double base = object.positive(names, own ? architecture.local_rope_base : base_);
+    if (own || base != base_) rope_.numbers[hyperparameter::kLocalRopeBase] = base;
+  }
+
+  // transformers takes the class's own base for olmo3's layers with a window, whatever else is
+  // stated for all layers; llama.cpp's converter takes what is stated.
+  void reject_one_for_both(const ConfigObject& parameters) const {
+    if (config_.model->model_type != "olmo3") return;
+    const bool is_older = object_.find(kParameters) == nullptr;
+    if (is_older && base_ == default_theta(config_)) return;
+    parameters.refuse(is_older ? "rope_theta" : "full_attention",
+                      is_older ? "is for layers without a window only" : "is missing",
+                      "state rope_parameters with full_attention and sliding_attention");
   }
 
   static std::string type_of(const ConfigObject& parameters) {

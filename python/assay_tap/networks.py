@@ -505,6 +505,10 @@ MODELS = {
         "architecture": "olmo2", "layer": LAYERS["olmo2"], "layers": "model.layers", "token_embd": "model.embed_tokens",
         "output_norm": "model.norm", "output": "lm_head", "rotation": "apply_rotary_pos_emb",
     },
+    "olmo3": {
+        "architecture": "olmo2", "layer": LAYERS["olmo2"], "layers": "model.layers", "token_embd": "model.embed_tokens",
+        "output_norm": "model.norm", "output": "lm_head", "rotation": "apply_rotary_pos_emb",
+    },
     "olmoe": {
         "architecture": "olmoe", "layer": LAYERS["qwen3_moe"], "layers": "model.layers",
         "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",

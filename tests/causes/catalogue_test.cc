@@ -297,6 +297,7 @@ INSTANTIATE_TEST_SUITE_P(
                 {"attention_scale", "rope_scaling", "rope_dimensions", "router_scale",
                  "shared_expert", "head_order"}},
         Feature{"deepseek3", {"rope_dimensions", "router_weights", "experts_used"}},
+        Feature{"olmo3", {"rope_scaling", "attention_window", "qk_norm"}},
         Feature{"glm4", {"rope_dimensions", "norm_order"}},
         Feature{"qwen2-yarn", {"rope_scaling", "rope_attention_factor", "rope_dimensions"}},
         Feature{"phi2", {"rope_dimensions", "parallel_residual"}},

@@ -54,6 +54,7 @@ GOLDENS = {
     "mixtral": set(),
     "nemotron": NO_OUT | {"ffn_out"},
     "olmo2": NO_OUT | POST_NORMS,
+    "olmo3": NO_OUT | POST_NORMS,
     "olmoe": NO_OUT,
     "phi2": PARALLEL,
     "phi3": PARALLEL,

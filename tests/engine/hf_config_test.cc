@@ -63,6 +63,19 @@ TEST_F(HfConfigFile, WindowsAreThoseOfTheConfig) {
   EXPECT_THAT(windows("smollm3", R"(, "sliding_window": 5)"), ElementsAre(0, 0));
 }
 
+// transformers rotates olmo3's layers with a window by 500000 unless it is told of them by name.
+TEST_F(HfConfigFile, OneBaseForAllLayersOfOlmo3IsRefused) {
+  const std::string window = R"(, "sliding_window": 5)";
+  EXPECT_THAT(refusal(llama_config(window + R"(, "rope_theta": 10000.0)", "olmo3"), llama()),
+              HasSubstr("'rope_theta' is for layers without a window only"));
+  EXPECT_THAT(
+      refusal(llama_config(window + R"(, "rope_parameters": {"rope_theta": 500000})", "olmo3"),
+              llama()),
+      HasSubstr("'full_attention' is missing"));
+  EXPECT_THAT(refusal(llama_config("", "olmo3"), llama()),
+              HasSubstr("Assay runs it with a window only"));
+}
+
 // smollm3's list says which layers rotate, whatever the period of its files is.
 TEST_F(HfConfigFile, LayersRotateAsTheConfigSays) {
   const auto rotates = [&](const std::string& more) {

@@ -298,12 +298,6 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Files, HostileModel,
     testing::Values(
-        HostileModelCase{"window_in_some_layers",
-                         [](auto& m) {
-                           m.become("olmo2");
-                           m.ints["olmo2.attention.sliding_window"] = 16;
-                         },
-                         "'olmo2.attention.sliding_window' is above 0"},
         HostileModelCase{"negative_multiplier",
                          [](auto& m) {
                            m.become("granite");

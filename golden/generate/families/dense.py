@@ -213,6 +213,15 @@ DENSE = (
         types=("F32", "Q4_K_M"),
     ),
     Family(
+        "olmo3", "Olmo3Config", 141,
+        GROUPED | dict(
+            num_hidden_layers=3, intermediate_size=64, rms_norm_eps=0.0390625, sliding_window=8,
+            layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+            rope_parameters={"sliding_attention": rope(12345.0), "full_attention": yarn(8.0, 12345.0, 64)},
+            tie_word_embeddings=False
+        ),
+    ),
+    Family(
         "glm4", "Glm4Config", 134,
         HEADS | dict(
             intermediate_size=96, rms_norm_eps=0.046875, rope_parameters=rope(23456.0, partial_rotary_factor=0.5),

@@ -136,6 +136,21 @@ FEATURES = {
     "qwen3": {"epsilon": dict(rms_norm_eps=1e-5), "rotary base": base(10000.0)},
     "olmo2": {"epsilon": dict(rms_norm_eps=1e-5), "rotary base": base(10000.0)},
     "granite": {"epsilon": dict(rms_norm_eps=1e-5), "rotary base": base(23456.0)} | MULTIPLIERS,
+    "olmo3": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "windows": dict(layer_types=FULL * 3),
+        "width of the windows": dict(sliding_window=7),
+        "layers without a window": dict(layer_types=["sliding_attention"] * 3),
+        "base in windows": dict(
+            rope_parameters={"sliding_attention": rope(10000.0), "full_attention": yarn(8.0, 12345.0, 64)}
+        ),
+        "scaling in global layers": dict(
+            rope_parameters={"sliding_attention": rope(12345.0), "full_attention": rope(12345.0)}
+        ),
+        "no scaling in windows": dict(
+            rope_parameters={"sliding_attention": yarn(8.0, 12345.0, 64), "full_attention": yarn(8.0, 12345.0, 64)}
+        ),
+    },
     "glm4": {
         "epsilon": dict(rms_norm_eps=1e-5),
         "rotary base": base(10000.0, partial_rotary_factor=0.5),

@@ -2,27 +2,48 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/error.h"
 
 namespace assay {
+namespace {
+
+// Where what comes next begins; the largest number there is, which no memory has, if that
+// overflows.
+size_t end_of(size_t begin, size_t position_bytes, int64_t capacity) {
+  size_t bytes = 0;
+  const bool overflow =
+      __builtin_mul_overflow(position_bytes, static_cast<size_t>(capacity), &bytes) ||
+      __builtin_add_overflow(bytes, begin, &bytes);
+  return overflow ? SIZE_MAX : bytes;
+}
+
+}  // namespace
 
 KvCache::KvCache(const ModelConfig& config, KvType type, int64_t capacity, Memory& memory)
-    : type_(type),
-      capacity_(capacity),
-      k_position_bytes_(static_cast<size_t>(config.width(Width::kKv)) * kv_element_bytes(type)),
-      v_position_bytes_(static_cast<size_t>(config.width(Width::kValues)) *
-                        kv_element_bytes(type)) {
-  const auto all = [&](size_t position_bytes) {
-    size_t bytes = 0;
-    const bool overflow =
-        __builtin_mul_overflow(static_cast<size_t>(config.n_layers) * position_bytes,
-                               static_cast<size_t>(capacity), &bytes);
-    return overflow ? SIZE_MAX : bytes;  // which no memory has
-  };
-  const size_t k_bytes = all(k_position_bytes_);
-  const size_t v_bytes = all(v_position_bytes_);
+    : type_(type), capacity_(capacity) {
+  size_t k_bytes = 0;
+  size_t v_bytes = 0;
+  for (const LayerConfig& each : config.layers) {
+    Layer layer;
+    const auto op = std::ranges::find_if(each.ops, reads_back, &OpSpec::kind);
+    if (op != each.ops.end()) {
+      layer.type = op->kind == OpKind::kConv ? KvType::kF32 : type;
+      const auto bytes_of = [&](Checkpoint input) {
+        return static_cast<size_t>(config.width(find_spec(each.ops, input)->width)) *
+               kv_element_bytes(layer.type);
+      };
+      layer.k_position_bytes = bytes_of(op->in[1]);
+      layer.v_position_bytes = bytes_of(op->in[2]);
+    }
+    layer.k_begin = k_bytes;
+    layer.v_begin = v_bytes;
+    k_bytes = end_of(k_bytes, layer.k_position_bytes, capacity);
+    v_bytes = end_of(v_bytes, layer.v_position_bytes, capacity);
+    layers_.push_back(layer);
+  }
   try {
     k_ = Buffer<std::byte>(memory, k_bytes);
     v_ = Buffer<std::byte>(memory, v_bytes);
@@ -34,16 +55,22 @@ KvCache::KvCache(const ModelConfig& config, KvType type, int64_t capacity, Memor
   }
 }
 
+size_t KvCache::position_bytes() const {
+  size_t bytes = 0;
+  for (const Layer& layer : layers_) bytes += layer.k_position_bytes + layer.v_position_bytes;
+  return bytes;
+}
+
 KvView KvCache::layer(int64_t layer) const {
-  return {type_, k_.data() + k_bytes(row(layer, 0)), v_.data() + v_bytes(row(layer, 0))};
+  return {type(layer), k_.data() + of(layer).k_begin, v_.data() + of(layer).v_begin};
 }
 
 void* KvCache::k_slot(int64_t layer, int64_t position) {
-  return k_.data() + k_bytes(row(layer, position));
+  return k_.data() + of(layer).k_begin + k_bytes(layer, position);
 }
 
 void* KvCache::v_slot(int64_t layer, int64_t position) {
-  return v_.data() + v_bytes(row(layer, position));
+  return v_.data() + of(layer).v_begin + v_bytes(layer, position);
 }
 
 }  // namespace assay

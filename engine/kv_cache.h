@@ -2,28 +2,34 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "engine/model_config.h"
 #include "kernels/kernels.h"
 
 namespace assay {
 
-// Keys (after rotation) and values of all layers: for each layer [capacity, n_kv_heads, head_dim]
-// and [capacity, n_kv_heads, value_dim].
+// What ops read at earlier positions (reads_back), of all layers: keys (after rotation) and values,
+// [capacity, n_kv_heads, head_dim] and [capacity, n_kv_heads, value_dim] of a layer, or the two
+// factors of what a convolution sums, [capacity, embedding_length] each and always as f32.
 class KvCache {
  public:
   // Throws Error if `capacity` positions do not fit into `memory`, which must outlive the cache.
   KvCache(const ModelConfig& config, KvType type, int64_t capacity, Memory& memory);
 
   int64_t capacity() const { return capacity_; }
-  KvType type() const { return type_; }
+  KvType type() const { return type_; }  // of keys and values
+  // What a layer keeps its vectors as.
+  KvType type(int64_t layer) const { return of(layer).type; }
   // Of the keys, or the values, of so many positions in a layer.
-  size_t k_bytes(int64_t n_positions) const {
-    return static_cast<size_t>(n_positions) * k_position_bytes_;
+  size_t k_bytes(int64_t layer, int64_t n_positions) const {
+    return static_cast<size_t>(n_positions) * of(layer).k_position_bytes;
   }
-  size_t v_bytes(int64_t n_positions) const {
-    return static_cast<size_t>(n_positions) * v_position_bytes_;
+  size_t v_bytes(int64_t layer, int64_t n_positions) const {
+    return static_cast<size_t>(n_positions) * of(layer).v_position_bytes;
   }
+  // Of one position in all layers.
+  size_t position_bytes() const;
   size_t bytes() const { return k_.bytes() + v_.bytes(); }
 
   KvView layer(int64_t layer) const;
@@ -32,12 +38,18 @@ class KvCache {
   void* v_slot(int64_t layer, int64_t position);
 
  private:
-  int64_t row(int64_t layer, int64_t position) const { return layer * capacity_ + position; }
+  struct Layer {
+    KvType type = KvType::kF32;
+    size_t k_position_bytes = 0;
+    size_t v_position_bytes = 0;
+    size_t k_begin = 0;  // in k_
+    size_t v_begin = 0;
+  };
+  const Layer& of(int64_t layer) const { return layers_[static_cast<size_t>(layer)]; }
 
   KvType type_;
   int64_t capacity_;
-  size_t k_position_bytes_;
-  size_t v_position_bytes_;
+  std::vector<Layer> layers_;
   Buffer<std::byte> k_;
   Buffer<std::byte> v_;
 };

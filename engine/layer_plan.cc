@@ -37,9 +37,9 @@ LayerPlan::LayerPlan(std::span<const OpSpec> ops, const ModelConfig& config)
     for (const OpSpec& op : steps_.back()) place(op, config.width(op.width), ops.subspan(i));
   }
   for (size_t i = ops.size(); i-- > 0;) {  // who reads a result comes after it
-    const bool attends = ops[i].kind == OpKind::kAttention;
-    if (!attends && !is_read_later(ops[i].out)) continue;
-    for (const Checkpoint input : ops[i].inputs().subspan(attends ? 1 : 0)) {
+    const bool back = reads_back(ops[i].kind);
+    if (!back && !is_read_later(ops[i].out)) continue;
+    for (const Checkpoint input : ops[i].inputs().subspan(back ? 1 : 0)) {
       if (input != Checkpoint::kOutput) read_later_[static_cast<size_t>(input)] = true;
     }
   }

@@ -236,6 +236,10 @@ Layer bind_layer(TensorBinder& binder, int64_t number, const ModelConfig& config
     if (first.kind == OpKind::kAttention && !first.tensor.empty()) {
       layer.extra.sinks = binder.kept_vector(name + ".weight", config.n_heads);
     }
+    if (first.kind == OpKind::kConv) {
+      layer.extra.conv = binder.kept_vector(
+          name + ".weight", config.width(first.width) * config.conv_taps, config.conv_taps);
+    }
     if (first.kind == OpKind::kSelect && binder.has(name + ".bias")) {
       layer.extra.choice_bias = binder.kept_vector(name + ".bias", config.routing.n_experts);
     }
@@ -299,8 +303,8 @@ Model::Model(std::shared_ptr<const Gguf> gguf)
     layers.push_back(bind_layer(binder, i, config_, gguf_->path()));
   }
   const bool biased = architecture.norm == NormKind::kLayer && architecture.norm_bias;
-  output_norm =
-      binder.norm("output_norm", width, width, biased ? Presence::kAlways : Presence::kNever);
+  output_norm = binder.norm(std::string(architecture.output_norm), width, width,
+                            biased ? Presence::kAlways : Presence::kNever);
   binder.reject_leftovers(architecture.name);
 }
 

@@ -140,12 +140,36 @@ void read_latent_heads(const Keys& keys, ModelConfig& config) {
   config.value_dim = keys.count(own ? kLatentValueLength : kValueLength, kMaxHeadLength);
 }
 
-void read_heads(const Keys& keys, ModelConfig& config) {
+// The number of each layer, where the file has an array of them; empty where it has one for all.
+std::vector<int64_t> kv_heads_of_layers(const Gguf& gguf, const Keys& keys,
+                                        const ModelConfig& config) {
+  constexpr std::string_view kKey = hyperparameter::kHeadCountKv;
+  const GgufValue* value = gguf.find(keys.full(kKey));
+  if (value == nullptr || !std::holds_alternative<GgufArray>(*value)) return {};
+  std::vector<int64_t> heads = gguf.get_ints(keys.full(kKey));
+  if (std::ssize(heads) != config.n_layers) {
+    keys.reject(kKey, fmt::format("has {} entries for {} layers", heads.size(), config.n_layers));
+  }
+  const int64_t most = std::ranges::max(heads);
+  for (const int64_t count : heads) {
+    if (count != most && count != 0) {
+      keys.reject(kKey, fmt::format("is {} in one layer and {} in another", most, count),
+                  "Assay runs models with as many key-value heads in all layers with attention");
+    }
+  }
+  return heads;
+}
+
+void read_heads(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
   config.n_heads = keys.count(hyperparameter::kHeadCount, kMaxHeads);
   if (has_checkpoint(*config.architecture, Checkpoint::kKvA)) {
     return read_latent_heads(keys, config);
   }
-  config.n_kv_heads = keys.count(hyperparameter::kHeadCountKv, kMaxHeads, config.n_heads);
+  const std::vector<int64_t> heads = kv_heads_of_layers(gguf, keys, config);
+  config.n_kv_heads = heads.empty()
+                          ? keys.count(hyperparameter::kHeadCountKv, kMaxHeads, config.n_heads)
+                          : std::ranges::max(heads);
+  if (config.n_kv_heads == 0) config.n_kv_heads = config.n_heads;  // no layer has attention
   if (config.n_heads % config.n_kv_heads != 0) {
     keys.reject(hyperparameter::kHeadCountKv,
                 fmt::format("is {}, which does not divide the {} query heads", config.n_kv_heads,
@@ -297,6 +321,16 @@ void check_dense(const Gguf& gguf, const Keys& keys, int64_t number,
                                 is_dense ? "lacks" : "has"));
 }
 
+// Tensors and a file that says which layers have attention must agree.
+void check_attention(const Keys& keys, std::span<const int64_t> heads, int64_t number,
+                     std::span<const OpSpec> layer) {
+  const bool attends = find_spec(layer, Checkpoint::kAttn) != nullptr;
+  if (heads.empty() || attends == (heads[static_cast<size_t>(number)] > 0)) return;
+  keys.reject(hyperparameter::kHeadCountKv,
+              fmt::format("is {} in layer {}, which {} attention",
+                          heads[static_cast<size_t>(number)], number, attends ? "has" : "lacks"));
+}
+
 // The ops of each layer, its window and its rotation.
 void read_layers(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
   const Architecture& architecture = *config.architecture;
@@ -305,6 +339,7 @@ void read_layers(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
                                          ? windowed_layers(gguf, keys, config)
                                          : std::vector<bool>(static_cast<size_t>(config.n_layers));
   const std::vector<bool> rotated = rotated_layers(gguf, keys, config, windowed);
+  const std::vector<int64_t> heads = kv_heads_of_layers(gguf, keys, config);
   for (int64_t i = 0; i < config.n_layers; ++i) {
     LayerConfig layer;
     layer.ops = layer_ops(
@@ -320,6 +355,7 @@ void read_layers(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
     layer.window = has_own_window ? config.sliding_window : 0;
     layer.local_rope = has_own_window && config.local_rope_freq_base > 0.0;
     check_dense(gguf, keys, i, layer.ops);
+    check_attention(keys, heads, i, layer.ops);
     if (!rotated[static_cast<size_t>(i)]) layer.ops = without_rotation(layer.ops);
     config.layers.push_back(std::move(layer));
   }
@@ -421,7 +457,10 @@ ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
   config.feed_forward_length = keys.count(hyperparameter::kFeedForwardLength, kMaxWidth);
   config.context_length = keys.count(hyperparameter::kContextLength, kMaxPositions);
   read_experts(gguf, keys, config);
-  read_heads(keys, config);
+  read_heads(gguf, keys, config);
+  if (has_checkpoint(*config.architecture, Checkpoint::kConv)) {
+    config.conv_taps = keys.count(hyperparameter::kConvTaps, kMaxConvTaps);
+  }
   config.norm_eps =
       static_cast<float>(keys.positive(hyperparameter::norm_eps(config.architecture->norm)));
   reject_other_computations(gguf, keys, *config.architecture);

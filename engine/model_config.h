@@ -13,6 +13,7 @@
 namespace assay {
 
 constexpr int64_t kMaxHeads = 65535;  // as many rows of blocks as a CUDA device can launch
+constexpr int64_t kMaxConvTaps = 64;
 
 // One layer of a model.
 struct LayerConfig {
@@ -48,6 +49,7 @@ struct ModelConfig {
   int64_t value_dim = 0;       // of a head's values
   int64_t q_lora_rank = 0;     // of latent attention; 0: q is a product of the layer's input
   int64_t kv_lora_rank = 0;    // 0: no latent attention
+  int64_t conv_taps = 0;       // positions that a convolution reads, its own included
   int64_t context_length = 0;  // positions the model was made for
   int64_t sliding_window = 0;  // of the layers that have one; 0: none
   std::vector<LayerConfig> layers;

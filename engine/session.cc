@@ -221,7 +221,7 @@ void Session::run_step(std::span<const OpSpec> ops, int layer, const TokenRange&
   const auto tokens_of = [&](const OpSpec& op) {
     return plan.is_read_later(op.out) ? all : asked_for;
   };
-  if (ops.front().kind == OpKind::kAttention) store_kv(ops.front(), layer, all.count);
+  if (reads_back(ops.front().kind)) store_kv(ops.front(), layer, all.count);
   while (!ops.empty()) {
     const TokenRange tokens = tokens_of(ops.front());
     const auto end = std::ranges::find_if(
@@ -253,14 +253,15 @@ void Session::run_products(std::span<const OpSpec> ops, int layer, const TokenRa
   kernels_.run(products_);
 }
 
-void Session::store_kv(const OpSpec& attention, int layer, int64_t n_tokens) {
-  const TokenRange all = {0, n_tokens};
-  kernels_.run(StoreKvCall{value(attention.in[1], layer), kv_.type(),
-                           n_tokens * config_.width(Width::kKv), kv_.k_slot(layer, n_positions_),
-                           site(Checkpoint::kK, layer, all)});
-  kernels_.run(StoreKvCall{value(attention.in[2], layer), kv_.type(),
-                           n_tokens * config_.width(Width::kValues),
-                           kv_.v_slot(layer, n_positions_), site(Checkpoint::kV, layer, all)});
+void Session::store_kv(const OpSpec& op, int layer, int64_t n_tokens) {
+  const auto store = [&](Checkpoint input, void* slot, Checkpoint stored) {
+    const Width width = find_spec(config_.layer(layer).ops, input)->width;
+    kernels_.run(StoreKvCall{value(input, layer), kv_.type(layer), n_tokens * config_.width(width),
+                             slot, site(stored, layer, {0, n_tokens})});
+  };
+  const bool attends = op.kind == OpKind::kAttention;
+  store(op.in[1], kv_.k_slot(layer, n_positions_), attends ? Checkpoint::kK : op.in[1]);
+  store(op.in[2], kv_.v_slot(layer, n_positions_), attends ? Checkpoint::kV : op.in[2]);
 }
 
 void Session::run_op(const OpSpec& op, int layer, const TokenRange& tokens) {
@@ -287,6 +288,12 @@ void Session::run_op(const OpSpec& op, int layer, const TokenRange& tokens) {
       kernels_.run(AttentionCall{x, kv_.layer(layer), config_.attention_shape(layer),
                                  n_positions_ + tokens.first, tokens.count, out, here,
                                  weights_.layers[static_cast<size_t>(layer)].extra.sinks});
+      break;
+    case OpKind::kConv:
+      kernels_.run(ConvCall{x, kv_.layer(layer),
+                            weights_.layers[static_cast<size_t>(layer)].extra.conv,
+                            config_.conv_taps, n_positions_ + tokens.first, tokens.count,
+                            config_.width(op.width), out, here});
       break;
     case OpKind::kActivation: {
       const bool gated = second != nullptr;

@@ -111,7 +111,8 @@ class Session {
   void run_step(std::span<const OpSpec> ops, int layer, const TokenRange& all,
                 const TokenRange& asked_for);
   void run_products(std::span<const OpSpec> ops, int layer, const TokenRange& tokens);
-  void store_kv(const OpSpec& attention, int layer, int64_t n_tokens);
+  // What the op reads at earlier positions.
+  void store_kv(const OpSpec& op, int layer, int64_t n_tokens);
   void run_op(const OpSpec& op, int layer, const TokenRange& tokens);
   void route(const OpSpec& op, int layer, const TokenRange& tokens);
   void run_experts(const OpSpec& op, int layer, const TokenRange& tokens);

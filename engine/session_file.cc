@@ -23,7 +23,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-constexpr std::array<char, 8> kMagic = {'A', 'S', 'S', 'A', 'Y', 'K', 'V', '2'};
+constexpr std::array<char, 8> kMagic = {'A', 'S', 'S', 'A', 'Y', 'K', 'V', '3'};
 constexpr size_t kHashDigits = 64;
 
 struct FileHead {
@@ -31,7 +31,7 @@ struct FileHead {
   std::array<char, kHashDigits> model_sha256{};
   uint64_t kv_type = 0;
   uint64_t n_layers = 0;
-  uint64_t position_bytes = 0;  // of the keys and values of one position in one layer
+  uint64_t position_bytes = 0;  // of the keys and values of one position in all layers
   uint64_t n_positions = 0;
   uint64_t n_factors = 0;
 };
@@ -50,8 +50,7 @@ size_t file_bytes(const FileHead& head) {
   size_t state = 0;
   size_t factors = 0;
   size_t total = 0;
-  const bool overflow = __builtin_mul_overflow(head.n_layers, head.position_bytes, &state) ||
-                        __builtin_mul_overflow(state, head.n_positions, &state) ||
+  const bool overflow = __builtin_mul_overflow(head.position_bytes, head.n_positions, &state) ||
                         __builtin_mul_overflow(head.n_factors, sizeof(float), &factors) ||
                         __builtin_add_overflow(state, factors, &total) ||
                         __builtin_add_overflow(total, sizeof(head) + kHashDigits, &total);
@@ -64,7 +63,7 @@ FileHead head_of(const Model& model, const KvCache& kv, size_t n_factors, int64_
   std::memcpy(head.model_sha256.data(), sha256.data(), kHashDigits);
   head.kv_type = static_cast<uint64_t>(kv.type());
   head.n_layers = static_cast<uint64_t>(model.config().n_layers);
-  head.position_bytes = kv.k_bytes(1) + kv.v_bytes(1);
+  head.position_bytes = kv.position_bytes();
   head.n_positions = static_cast<uint64_t>(n_positions);
   head.n_factors = n_factors;
   return head;
@@ -76,8 +75,8 @@ FileHead head_of(const Model& model, const KvCache& kv, size_t n_factors, int64_
 std::vector<Session::Vectors> Session::stored_vectors(int64_t n_positions) {
   std::vector<Vectors> stored;
   for (int64_t layer = 0; n_positions > 0 && layer < config_.n_layers; ++layer) {
-    stored.push_back({kv_.k_slot(layer, 0), kv_.k_bytes(n_positions)});
-    stored.push_back({kv_.v_slot(layer, 0), kv_.v_bytes(n_positions)});
+    stored.push_back({kv_.k_slot(layer, 0), kv_.k_bytes(layer, n_positions)});
+    stored.push_back({kv_.v_slot(layer, 0), kv_.v_bytes(layer, n_positions)});
   }
   return stored;
 }

@@ -75,7 +75,8 @@ Layer WeightCopy::copy(const Layer& layer, std::span<const OpSpec> ops, const Mo
       result.norm(op.out) = copy(layer.norm(op.out), config.width(op.weight_width()));
     }
   }
-  result.extra = {copy(layer.extra.sinks, config.n_heads), layer.extra.choice_bias};
+  result.extra = {copy(layer.extra.sinks, config.n_heads), layer.extra.choice_bias,
+                  copy(layer.extra.conv, config.embedding_length * config.conv_taps)};
   return result;
 }
 

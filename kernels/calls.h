@@ -165,6 +165,23 @@ struct AttentionCall {
   const float* sinks = nullptr;  // [n_heads]
 };
 
+// A short convolution (LFM2, Liquid AI 2025) of queries at positions first_position ..
+// first_position + n_tokens - 1 over what is stored of all positions up to their own, k and v
+// [position, width] as f32:
+// out[t, c] = x[t, c] * sum_j weight[c, j] * k[p, c] * v[p, c], p = first_position + t - taps + 1 +
+// j, without the j whose p is below 0. Summed in double, in the order of j, and rounded once.
+struct ConvCall {
+  const float* x = nullptr;  // [n_tokens, width]
+  KvView kv;
+  const float* weight = nullptr;  // [width, taps]
+  int64_t taps = 0;
+  int64_t first_position = 0;
+  int64_t n_tokens = 0;
+  int64_t width = 0;
+  float* out = nullptr;
+  OpSite site = {};
+};
+
 // out = f(x), or f(x) * up where there is a gate (SwiGLU, GeGLU: Shazeer 2020). The two forms of
 // GELU: Hendrycks & Gimpel 2016. out may be an input.
 struct ActivateCall {

@@ -203,6 +203,14 @@ constexpr LayerVariant kDeepseekVariants[] = {
     {.ops = kDeepseekLite, .tensor = "attn_q"},
     {.ops = kDeepseekDense, .without = "ffn_gate_inp"}};
 
+constexpr auto lfm2_layer(const auto& mixer) {
+  return join(kAttnNorm, mixer, add_attn(C::kAttnOut), kFfnNorm,
+              gated_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
+}
+constexpr auto kLfm2Conv = lfm2_layer(short_conv(C::kAttnNorm));
+constexpr auto kLfm2Attention = lfm2_layer(normed_attention(W::kHead, W::kHead));
+constexpr LayerVariant kLfm2Variants[] = {{.ops = kLfm2Attention, .tensor = "attn_q"}};
+
 constexpr Architecture kArchitectures[] = {
     {.name = "llama",
      .layer = kLlamaLayer,
@@ -342,6 +350,10 @@ constexpr Architecture kArchitectures[] = {
      .rotated_end = true,
      .yarn_log_multiplier = true,
      .normalise_weights = false},
+    {.name = "lfm2",
+     .layer = kLfm2Conv,
+     .variants = kLfm2Variants,
+     .output_norm = "token_embd_norm"},
 };
 
 // The op in the usual layer, or else in a variant.

@@ -52,7 +52,8 @@ struct LayerVariant {
 struct Architecture {
   std::string_view name;  // general.architecture in the model file
   std::span<const OpSpec> layer;
-  std::span<const LayerVariant> variants = {};  // the first that applies takes its place
+  std::span<const LayerVariant> variants = {};   // the first that applies takes its place
+  std::string_view output_norm = "output_norm";  // the last norm's tensor
   NormKind norm = NormKind::kRms;
   bool norm_bias = true;     // of the last norm, where it is a LayerNorm
   bool output_bias = false;  // of the output matrix

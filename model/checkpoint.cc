@@ -9,42 +9,15 @@ namespace assay {
 namespace {
 
 // In the order of the enum.
-constexpr std::string_view kOps[kCheckpoints] = {"embedding",
-                                                 "attn_norm",
-                                                 "q_a",
-                                                 "q_a_norm",
-                                                 "kv_a",
-                                                 "kv_a_norm",
-                                                 "kv_b",
-                                                 "q",
-                                                 "k",
-                                                 "v",
-                                                 "q_norm",
-                                                 "k_norm",
-                                                 "q_rope",
-                                                 "k_rope",
-                                                 "attn",
-                                                 "attn_out",
-                                                 "post_attn_norm",
-                                                 "attn_residual",
-                                                 "ffn_norm",
-                                                 "router",
-                                                 "experts",
-                                                 "expert_weights",
-                                                 "ffn_gate",
-                                                 "ffn_up",
-                                                 "ffn_act",
-                                                 "expert_out",
-                                                 "routed_out",
-                                                 "shared_gate",
-                                                 "shared_up",
-                                                 "shared_act",
-                                                 "shared_out",
-                                                 "ffn_out",
-                                                 "post_ffn_norm",
-                                                 "output",
-                                                 "final_norm",
-                                                 "logits"};
+constexpr std::string_view kOps[kCheckpoints] = {
+    "embedding",      "attn_norm",     "q_a",       "q_a_norm",   "kv_a",
+    "kv_a_norm",      "kv_b",          "q",         "k",          "v",
+    "q_norm",         "k_norm",        "q_rope",    "k_rope",     "conv_b",
+    "conv_c",         "conv_x",        "attn",      "conv",       "attn_out",
+    "post_attn_norm", "attn_residual", "ffn_norm",  "router",     "experts",
+    "expert_weights", "ffn_gate",      "ffn_up",    "ffn_act",    "expert_out",
+    "routed_out",     "shared_gate",   "shared_up", "shared_act", "shared_out",
+    "ffn_out",        "post_ffn_norm", "output",    "final_norm", "logits"};
 
 }  // namespace
 

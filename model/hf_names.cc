@@ -29,6 +29,9 @@ constexpr HfName kNames[] = {
     {"attn_kv_b", "self_attn.kv_b_proj"},
     {"attn_sinks", "self_attn.sinks"},
     {"attn_output", "self_attn.o_proj"},
+    {"shortconv.in_proj", "conv.in_proj"},
+    {"shortconv.conv", "conv.conv"},
+    {"shortconv.out_proj", "conv.out_proj"},
     {"post_attention_norm", "post_attention_layernorm"},
     {"ffn_norm", "post_attention_layernorm"},
     {"ffn_gate", "mlp.gate_proj"},
@@ -87,6 +90,15 @@ constexpr HfName kMixtral[] = {{"ffn_gate_inp", "mlp.gate"},
 constexpr HfName kGraniteMoe[] = {{"ffn_gate_inp", "block_sparse_moe.router"},
                                   {"ffn_gate_inp", "block_sparse_moe.router.layer"},
                                   {kMixture, "block_sparse_moe.experts"}};
+constexpr HfName kLfm2[] = {{"token_embd_norm", "model.embedding_norm"},
+                            {"attn_norm", "operator_norm"},
+                            {"attn_q_norm", "self_attn.q_layernorm"},
+                            {"attn_k_norm", "self_attn.k_layernorm"},
+                            {"attn_output", "self_attn.out_proj"},
+                            {"ffn_norm", "ffn_norm"},
+                            {"ffn_gate", "feed_forward.w1"},
+                            {"ffn_up", "feed_forward.w3"},
+                            {"ffn_down", "feed_forward.w2"}};
 // Its files call the norm before the experts as others call the norm after the attention.
 constexpr HfName kGptOss[] = {{"ffn_gate_inp", "mlp.router"}};
 
@@ -179,6 +191,7 @@ constexpr HfModel kModels[] = {
      .rope_pairing = RopePairing::kAdjacent,
      .rotation = "apply_rotary_pos_emb_interleave",
      .rotated_to_halves = true},
+    {.model_type = "lfm2", .architecture = "lfm2", .names = kLfm2},
 };
 
 const HfName* find_name(std::span<const HfName> names, std::string_view tensor) {
@@ -227,7 +240,7 @@ std::string_view hf_module(const HfModel& model, std::string_view tensor) {
 
 std::string_view hf_module(const HfModel& model, const OpSpec& op) {
   if (op.kind == OpKind::kMix) return hf_module(model, kMixture);
-  if (op.kind != OpKind::kNorm && op.kind != OpKind::kLinear) return "";
+  if (op.kind != OpKind::kNorm && op.kind != OpKind::kLinear && op.kind != OpKind::kConv) return "";
   const std::string special = std::string(op.tensor) + "/" + std::string(checkpoint_op(op.out));
   if (const HfName* name = find_name(model.names, special)) return name->module;
   const std::string_view separate = of_attention(op);

@@ -66,7 +66,8 @@ std::vector<std::string_view> hf_modules(const HfModel& model, std::string_view 
 std::string_view hf_module(const HfModel& model, std::string_view tensor);
 
 // The path of the module that computes an op of a layer, alone or with the next parts of it: q, k
-// and v may be one module in transformers and three tensors in a file, and the other way round.
+// and v may be one module in transformers and three tensors in a file, and the other way round. Of
+// a kConv, the module that has its weights.
 std::string_view hf_module(const HfModel& model, const OpSpec& op);
 
 }  // namespace assay

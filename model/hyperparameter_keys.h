@@ -29,9 +29,10 @@ inline constexpr std::string_view kExpertGroupCount = "expert_group_count";
 inline constexpr std::string_view kExpertGroupUsedCount = "expert_group_used_count";
 
 inline constexpr std::string_view kHeadCount = "attention.head_count";
-inline constexpr std::string_view kHeadCountKv = "attention.head_count_kv";  // else as many heads
-inline constexpr std::string_view kKeyLength = "attention.key_length";       // else width / heads
-inline constexpr std::string_view kValueLength = "attention.value_length";   // else as the keys
+// Else as many heads. Or a number for each layer, 0 for those without attention.
+inline constexpr std::string_view kHeadCountKv = "attention.head_count_kv";
+inline constexpr std::string_view kKeyLength = "attention.key_length";      // else width / heads
+inline constexpr std::string_view kValueLength = "attention.value_length";  // else as the keys
 // Of latent attention. Its files state the lengths of a head under keys of their own, and under the
 // others those of the latent vectors that engines may compute with instead; older files have no
 // keys of their own.
@@ -39,6 +40,7 @@ inline constexpr std::string_view kQLoraRank = "attention.q_lora_rank";
 inline constexpr std::string_view kKvLoraRank = "attention.kv_lora_rank";
 inline constexpr std::string_view kLatentKeyLength = "attention.key_length_mla";
 inline constexpr std::string_view kLatentValueLength = "attention.value_length_mla";
+inline constexpr std::string_view kConvTaps = "shortconv.l_cache";
 inline constexpr std::string_view kLeadingDense = "leading_dense_block_count";
 inline constexpr std::string_view kSlidingWindow = "attention.sliding_window";  // else, and 0: none
 // Which layers have the window: a number as Architecture::window_period, or true or false of each.

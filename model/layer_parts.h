@@ -79,6 +79,20 @@ constexpr std::array<OpSpec, 4> rotary_attention(Checkpoint q, Checkpoint k, Pre
           attention(C::kQRope, C::kKRope, C::kV),
           linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", bias)};
 }
+// A short convolution in the place of attention (LFM2, Liquid AI 2025).
+constexpr std::array<OpSpec, 5> short_conv(Checkpoint in) {
+  constexpr std::string_view kIn = "shortconv.in_proj";
+  return {linear(C::kConvB, in, W::kHidden, kIn), linear(C::kConvC, in, W::kHidden, kIn),
+          linear(C::kConvX, in, W::kHidden, kIn),
+          OpSpec{OpKind::kConv,
+                 C::kConv,
+                 W::kHidden,
+                 {C::kConvC, C::kConvB, C::kConvX},
+                 3,
+                 "shortconv.conv",
+                 Presence::kNever},
+          linear(C::kAttnOut, C::kConv, W::kHidden, "shortconv.out_proj")};
+}
 constexpr std::array<OpSpec, 4> gated_ffn(Checkpoint in, Presence bias) {
   return {linear(C::kFfnGate, in, W::kInner, "ffn_gate", bias),
           linear(C::kFfnUp, in, W::kInner, "ffn_up", bias), activation(C::kFfnUp, C::kFfnGate),

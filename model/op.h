@@ -19,6 +19,8 @@ enum class OpKind : uint8_t {
   kHeads,         // each head of parts of its inputs: its own part of the first, and what all heads
                   // share of the second
   kAttention,     // of queries, keys and values
+  kConv,          // the first input times a sum over a few positions up to its own, an element at a
+                  // time: of the product of the second and the third, with weights
   kActivation,    // of up, times a function of the gate where there is one
   kAdd,           // of two inputs; the first is the residual stream
   kSelect,        // the ids of the experts with the highest scores
@@ -26,6 +28,11 @@ enum class OpKind : uint8_t {
   kExpertLinear,  // as kLinear, by the matrices of each token's experts, one after the other
   kMix,           // the sum of the experts' results, times their weights
 };
+
+// Whether an op reads all its inputs but the first at earlier positions, too.
+constexpr bool reads_back(OpKind kind) {
+  return kind == OpKind::kAttention || kind == OpKind::kConv;
+}
 
 // How the scores of experts become weights: a softmax over all of them, a sigmoid of each, or a
 // softmax over those that are used.

@@ -50,7 +50,7 @@ const RecordResult* Chain::failure_passed_over(int64_t position) const {
 }
 
 bool Chain::spans_layers() const {
-  return std::ranges::count(ops_, Checkpoint::kAttn, &Op::checkpoint) > 1;
+  return std::ranges::count_if(ops_, [&](Op op) { return reads_back(network_.kind_of(op)); }) > 1;
 }
 
 void Chain::find_ops(std::vector<int64_t> wanted, bool short_of_masks) {
@@ -83,7 +83,7 @@ void Chain::find_ops(std::vector<int64_t> wanted, bool short_of_masks) {
     if (wanted_[i]) wanted_positions_.push_back(positions_[i]);
   }
   for (const Op op : ops_) {
-    if (op.checkpoint == Checkpoint::kAttn) {
+    if (reads_back(network_.kind_of(op))) {
       last_attention_ = op;
       after_attention_.clear();
     } else if (last_attention_) {
@@ -133,7 +133,7 @@ bool Chain::resolve(Op op, bool is_target) {
       tokens_.push_back(static_cast<int32_t>(token));
     }
   }
-  has_attention_ = has_attention_ || op.checkpoint == Checkpoint::kAttn;
+  has_attention_ = has_attention_ || reads_back(network_.kind_of(op));
   for (const Op input : network_.inputs(op)) {
     if (!resolve(input, false)) return false;
   }
@@ -200,7 +200,7 @@ double Chain::multiplications_of(Op op) const {
   const bool few = op == last_attention_ || after_attention_.contains(op);
   int64_t each = 1;
   // The scores and the sum of the values; a mask lets half of the keys be seen.
-  if (op.checkpoint == Checkpoint::kAttn) each = std::ssize(positions_);
+  if (reads_back(network_.kind_of(op))) each = std::ssize(positions_);
   if (const Linear* linear = network_.linear(op)) each = linear->weight.columns;
   return static_cast<double>(few ? wanted_positions_.size() : positions_.size()) *
          static_cast<double>(columns_.at(op)) * static_cast<double>(each);

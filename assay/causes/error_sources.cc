@@ -31,7 +31,7 @@ std::optional<double> input_error(const Network& network, const TensorStore& sto
   const std::vector<Op> inputs = network.inputs(op);
   if (inputs.empty()) return std::nullopt;
   // Attention reads every position up to its own.
-  const int64_t first = op.checkpoint == Checkpoint::kAttn ? 0 : token_idx;
+  const int64_t first = reads_back(network.kind_of(op)) ? 0 : token_idx;
   for (const Op input : inputs) {
     for (int64_t position = first; position <= token_idx; ++position) {
       const RecordResult* result = store.result(input.name(), position);

@@ -158,7 +158,7 @@ class Walk {
     }
     attended_ = 0;
     const Op first = stages_[stage].front();
-    if (network_.kind_of(first) != OpKind::kAttention || !needed_.contains(first)) return;
+    if (!reads_back(network_.kind_of(first)) || !needed_.contains(first)) return;
     const std::vector<Op> inputs = network_.inputs(first);
     while (attended_ < positions_.size() && is_attended(inputs, attended_)) ++attended_;
   }
@@ -210,7 +210,7 @@ class Walk {
 
   bool can_compute(Op op, int64_t row, int64_t begin, const std::map<Op, Rows>& own) const {
     if (op.checkpoint == Checkpoint::kEmbedding) return tokens_[static_cast<size_t>(row)].id >= 0;
-    if (network_.kind_of(op) == OpKind::kAttention && row >= static_cast<int64_t>(attended_)) {
+    if (reads_back(network_.kind_of(op)) && row >= static_cast<int64_t>(attended_)) {
       return false;
     }
     return std::ranges::all_of(network_.inputs(op),
@@ -231,7 +231,7 @@ class Walk {
       inputs.tokens.push_back(tokens_[static_cast<size_t>(row)].id);
     }
     if (which.empty()) return rows;
-    const bool attends = network_.kind_of(op) == OpKind::kAttention;
+    const bool attends = reads_back(network_.kind_of(op));
     for (const Op input : network_.inputs(op)) {
       if (attends && !inputs.rows.empty()) {  // keys and values of all positions
         inputs.rows.push_back(&kept_.at(input).values);

@@ -9,7 +9,7 @@ std::vector<std::vector<Op>> stages_of(const Network& network) {
   std::vector<std::vector<Op>> stages = {{{Checkpoint::kEmbedding, -1}}};
   for (int layer = 0; layer < network.n_layers; ++layer) {
     for (const OpSpec& spec : network.layer(layer)) {
-      if (spec.kind == OpKind::kAttention) stages.emplace_back();
+      if (reads_back(spec.kind)) stages.emplace_back();
       stages.back().push_back({spec.out, layer});
     }
   }

@@ -71,8 +71,9 @@ void add_module(const HfModel& model, const Architecture& architecture, const st
   for (size_t i = 0; i < ops.size(); ++i) {
     const OpSpec& op = *ops[i];
     // Such norms are given heads in a dimension of their own.
-    const bool no_rows =
-        (is_of_heads(op) && op.norm_width == Width::kHead) || (in_parts && model.fused_by_kv_head);
+    // And what leaves the module of a convolution has not been gated.
+    const bool no_rows = (is_of_heads(op) && op.norm_width == Width::kHead) ||
+                         (in_parts && model.fused_by_kv_head) || op.kind == OpKind::kConv;
     std::string fields = no_rows ? kNoCheckpoint : to(op.out) + part_of(model, ops, i);
     const bool of_heads = op.out == Checkpoint::kQ || op.out == Checkpoint::kK || is_of_heads(op);
     if (of_heads && other_rows && !no_rows) fields += ", \"rows\": \"halves\"";
@@ -121,7 +122,7 @@ void add_outside(const HfModel& model, const Architecture& architecture, Rules& 
   add("token_embd", Checkpoint::kEmbedding,
       !learned && !architecture.embedding_root && !has(Multiplier::kEmbedding));
   if (learned) rules.add("transformer.drop", to(Checkpoint::kEmbedding), architecture.name);
-  add("output_norm", Checkpoint::kFinalNorm, true);
+  add(architecture.output_norm, Checkpoint::kFinalNorm, true);
   add("output", Checkpoint::kLogits, !architecture.soft_caps && !has(Multiplier::kLogits));
 }
 

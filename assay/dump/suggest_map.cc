@@ -47,14 +47,14 @@ KnownModel modules_of(const HfModel& model) {
     known.outside[std::string(hf_module(model, tensor))] = {{checkpoint}};
   };
   add_outside("token_embd", Checkpoint::kEmbedding);
-  add_outside("output_norm", Checkpoint::kFinalNorm);
   add_outside("output", Checkpoint::kLogits);
   const Architecture* architecture = find_architecture(model.architecture);
   if (architecture == nullptr) return known;
+  add_outside(architecture->output_norm, Checkpoint::kFinalNorm);
   known.in_layer[""] = {{Checkpoint::kOutput}};
   for (const OpSpec& op : architecture->layer) {
     const std::string module(hf_module(model, op));
-    if (!module.empty()) known.in_layer[module].push_back({op.out});
+    if (!module.empty() && op.kind != OpKind::kConv) known.in_layer[module].push_back({op.out});
     // The block that ends with this product.
     const size_t dot = module.rfind('.');
     const bool ends = op.out == Checkpoint::kAttnOut || op.out == Checkpoint::kFfnOut;

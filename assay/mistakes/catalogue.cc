@@ -22,8 +22,8 @@ const std::vector<Mistake>& mistake_catalogue() {
     std::vector<Mistake> all;
     for (auto part :
          {embedding_mistakes(), norm_mistakes(), linear_mistakes(), rope_mistakes(),
-          attention_mistakes(), feed_forward_mistakes(), expert_mistakes(), residual_mistakes(),
-          parallel_mistakes(), output_mistakes(), number_mistakes()}) {
+          attention_mistakes(), conv_mistakes(), feed_forward_mistakes(), expert_mistakes(),
+          residual_mistakes(), parallel_mistakes(), output_mistakes(), number_mistakes()}) {
       for (Mistake& mistake : part) all.push_back(std::move(mistake));
     }
     return all;
@@ -70,6 +70,8 @@ bool concerns(const Mistake& mistake, const Network& network, Op op) {
       return static_cast<bool>(edit.heads);
     case OpKind::kAttention:
       return static_cast<bool>(edit.attention);
+    case OpKind::kConv:
+      return static_cast<bool>(edit.conv);
     case OpKind::kActivation:
       return static_cast<bool>(edit.activate);
     case OpKind::kAdd:

@@ -44,6 +44,7 @@ struct KernelHooks {
   Hook<RopeCall> rope = {};
   Hook<HeadsCall> heads = {};
   Hook<AttentionCall> attention = {};
+  Hook<ConvCall> conv = {};
   Hook<ActivateCall> activate = {};
   Hook<AddCall> add = {};
   Hook<AddCall> scale = {};     // of calls without `a`, which only multiply

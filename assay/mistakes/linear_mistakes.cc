@@ -132,6 +132,24 @@ std::vector<Mistake> exchange_mistakes() {
                        .at = Checkpoint::kK,
                        .also = {Checkpoint::kV},
                        .in_arguments = true}}},
+          {.cause = "gate_up_swapped",
+           .text = plainly("takes the parts of the product before a convolution in another order"),
+           .edit = exchanged(Checkpoint::kConvB, Checkpoint::kConvC),
+           .possible =
+               [](const Network&, Op op) {
+                 return op.checkpoint == Checkpoint::kConvB || op.checkpoint == Checkpoint::kConvC;
+               },
+           .faults = {{.name = "conv-gates-swapped",
+                       .group = FaultGroup::kLinear,
+                       .what = "the two gates of a convolution are taken for each other",
+                       .at = Checkpoint::kConvB,
+                       .unsupported_reason = needs("convolution",
+                                                   [](const ModelConfig& config) {
+                                                     return config.find(Checkpoint::kConv) !=
+                                                            nullptr;
+                                                   }),
+                       .also = {Checkpoint::kConvC},
+                       .in_arguments = true}}},
           {.edit = {.matmul =
                         [](const OpContext& context, MatmulCall call, Kernels& kernels) {
                           call.w = context.network.model->token_embedding;

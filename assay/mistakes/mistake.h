@@ -100,6 +100,7 @@ std::vector<Mistake> rope_mistakes();    // with those of its scaling
 std::vector<Mistake> rope_scaling_mistakes();
 std::vector<Mistake> attention_mistakes();  // with those of its scores
 std::vector<Mistake> score_mistakes();
+std::vector<Mistake> conv_mistakes();
 std::vector<Mistake> feed_forward_mistakes();
 std::vector<Mistake> expert_mistakes();
 std::vector<Mistake> parallel_mistakes();

@@ -53,6 +53,7 @@ bool Network::can_compute(Op op) const {
     case OpKind::kWeigh:
     case OpKind::kMix:
     case OpKind::kHeads:
+    case OpKind::kConv:
       return model != nullptr;
     case OpKind::kEmbedding:
       return model != nullptr;
@@ -87,6 +88,7 @@ std::optional<int64_t> Network::columns(Op op, const std::vector<int64_t>& input
                      weights);
     }
     case OpKind::kHeads:
+    case OpKind::kConv:
     case OpKind::kSelect:
     case OpKind::kWeigh:
     case OpKind::kExpertLinear:
@@ -254,6 +256,23 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
             inputs.positions.empty() ? t : inputs.positions[static_cast<size_t>(t)];
         call.out = out.row(t);
         run_hooked(hooks.attention, context, call, *reference_);
+      }
+      return out;
+    }
+    case OpKind::kConv: {
+      Matrix out(x[0]->rows, x[0]->columns);
+      ConvCall call{.kv = {KvType::kF32, x[1]->values.data(), x[2]->values.data()},
+                    .weight = model->layers[static_cast<size_t>(op.layer)].extra.conv,
+                    .taps = model->config().conv_taps,
+                    .n_tokens = 1,
+                    .width = out.columns};
+      for (int64_t t = 0; t < out.rows; ++t) {
+        if (!inputs.wanted.empty() && !inputs.wanted[static_cast<size_t>(t)]) continue;
+        call.x = x[0]->row(t);
+        call.first_position =
+            inputs.positions.empty() ? t : inputs.positions[static_cast<size_t>(t)];
+        call.out = out.row(t);
+        run_hooked(hooks.conv, context, call, *reference_);
       }
       return out;
     }

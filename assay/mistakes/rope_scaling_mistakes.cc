@@ -387,7 +387,8 @@ Mistake unwanted_mistake() {
   const auto has_none = [](const ModelConfig& config) {
     return config.architecture->position == PositionKind::kRotary &&
            std::ranges::any_of(config.layers, [](const LayerConfig& layer) {
-             return find_spec(layer.ops, Checkpoint::kQRope) == nullptr;
+             return find_spec(layer.ops, Checkpoint::kAttn) != nullptr &&
+                    find_spec(layer.ops, Checkpoint::kQRope) == nullptr;
            });
   };
   return {.cause = "rope_unwanted",

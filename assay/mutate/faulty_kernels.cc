@@ -95,6 +95,10 @@ void FaultyKernels::run(const AttentionCall& call) {
              call.n_tokens * call.shape.n_heads * call.shape.value_dim());
 }
 
+void FaultyKernels::run(const ConvCall& call) {
+  run_edited(&KernelHooks::conv, call, call.n_tokens * call.width);
+}
+
 void FaultyKernels::run(const ActivateCall& call) {
   const bool caps = call.kind == ActivationKind::kSoftCap;
   run_edited(caps ? &KernelHooks::cap : &KernelHooks::activate, call, call.count);

@@ -71,6 +71,9 @@ class FolderLister {
     if (op.kind == OpKind::kAttention || op.kind == OpKind::kSelect) {
       return put_plain(module, tensor);
     }
+    if (op.kind == OpKind::kConv) {
+      return put_rows(module + suffix, {tensor.rows(), 1, tensor.columns()}, tensor, 0);
+    }
     if (op.weight_per_head && config_.model->norm_modules) {
       for (int64_t head = 0; head < tensor.rows(); ++head) {
         put_rows(fmt::format("{}.norms.{}{}", module, head, suffix), {tensor.columns()}, tensor,

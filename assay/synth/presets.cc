@@ -278,6 +278,14 @@ constexpr Preset kPresets[] = {
          "type": "yarn", "factor": 40, "beta_fast": 32, "beta_slow": 1, "mscale": 1.0,
          "mscale_all_dim": 1.0, "original_max_position_embeddings": 4096},
        "tie_word_embeddings": false})"},
+    {"lfm2-1.2b", R"({
+       "_name_or_path": "LFM2-1.2B", "model_type": "lfm2", "vocab_size": 65536,
+       "hidden_size": 2048, "block_ff_dim": 12288, "block_auto_adjust_ff_dim": true,
+       "block_ffn_dim_multiplier": 1.0, "block_multiple_of": 256, "num_hidden_layers": 16,
+       "num_attention_heads": 32, "num_key_value_heads": 8, "conv_L_cache": 3,
+       "conv_bias": false, "full_attn_idxs": [2, 5, 8, 10, 12, 14],
+       "max_position_embeddings": 128000, "norm_eps": 1e-5, "rope_theta": 1000000.0,
+       "tie_word_embeddings": true})"},
 };
 
 }  // namespace

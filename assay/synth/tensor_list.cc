@@ -51,7 +51,8 @@ class Lister {
                                                   std::sqrt(static_cast<double>(width)))
                              : 1.0;
     const bool biased = architecture.norm == NormKind::kLayer && architecture.norm_bias;
-    add_norm("output_norm", nullptr, {width}, static_cast<float>(gain), biased);
+    add_norm(std::string(architecture.output_norm), nullptr, {width}, static_cast<float>(gain),
+             biased);
     if (!tied) {
       add_matrix("output", nullptr, {width, model_.n_vocab}, kLogitDeviation,
                  architecture.output_bias);
@@ -127,6 +128,11 @@ class Lister {
     }
     if (op.kind == OpKind::kAttention && !op.tensor.empty()) {
       add(name + ".weight", &op, {model_.n_heads}, 0.0F, 1.0F);
+    }
+    if (op.kind == OpKind::kConv) {
+      const auto deviation = 1.0 / std::sqrt(static_cast<double>(model_.conv_taps));
+      add(name + ".weight", &op, {model_.conv_taps, model_.width(op.width)}, 0.0F,
+          static_cast<float>(deviation));
     }
     if (op.kind == OpKind::kSelect && has_bias(config_.hf, op)) {
       add(name + ".bias", &op, {model_.routing.n_experts}, 0.0F, kBiasDeviation);

@@ -1,5 +1,6 @@
 #include "assay/synth/type_mix.h"
 
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 
@@ -35,15 +36,24 @@ bool has_more_bits(int64_t layer, int64_t n_layers) {
   return layer < n_layers / 8 || layer >= 7 * n_layers / 8 || (layer - n_layers / 8) % 3 == 2;
 }
 
-TensorType type_of_values(std::string_view mix, int64_t layer, const ModelConfig& model,
+// Of the layers before `end`, those with attention.
+int64_t attention_layers(const ModelConfig& model, int64_t end) {
+  return std::count_if(
+      model.layers.begin(), model.layers.begin() + end,
+      [](const LayerConfig& layer) { return find_spec(layer.ops, Checkpoint::kAttn) != nullptr; });
+}
+
+TensorType type_of_values(std::string_view mix, int64_t number, const ModelConfig& model,
                           TensorType base) {
+  const int64_t layer = attention_layers(model, number);
+  const int64_t n_layers = attention_layers(model, model.n_layers);
   const int64_t heads_per_kv = model.n_heads / model.n_kv_heads;
   TensorType type = base;
   if (mix == "Q2_K") type = heads_per_kv >= 4 ? kQ4 : kQ3;
   if (mix == "Q3_K_M") type = layer < 2 ? kQ5 : kQ4;
   if (mix == "Q3_K_L") type = kQ5;
   if (mix == "Q4_K_S" && layer < 4) type = kQ5;
-  if ((mix == "Q4_K_M" || mix == "Q5_K_M") && has_more_bits(layer, model.n_layers)) type = kQ6;
+  if ((mix == "Q4_K_M" || mix == "Q5_K_M") && has_more_bits(layer, n_layers)) type = kQ6;
   // A model of 70 billion parameters: eight heads share these rows.
   const bool large = model.n_layers == 80 && heads_per_kv > 1;
   return large && (type == kQ3 || type == kQ4) ? kQ5 : type;

@@ -11,6 +11,7 @@
 
 #include "base/json_file.h"
 #include "engine/hf/json_object.h"
+#include "engine/hf/keys.h"
 #include "engine/hf/parts.h"
 #include "engine/hf/rope_config.h"
 #include "engine/model_config.h"
@@ -88,41 +89,6 @@ void refuse_features(const ConfigObject& object, const HfConfig& config) {
   }
 }
 
-// The metadata that a GGUF file would have.
-class Keys {
- public:
-  explicit Keys(HfConfig& config)
-      : config_(config), prefix_(std::string(config.architecture->name) + ".") {}
-
-  void whole(std::string_view key, int64_t value) { put(prefix_ + std::string(key), value); }
-  void real(std::string_view key, double value) {
-    put(prefix_ + std::string(key), static_cast<double>(static_cast<float>(value)));
-  }
-  // Not rounded: of what a GGUF file leaves to the engine to compute.
-  void exact(std::string_view key, double value) { put(prefix_ + std::string(key), value); }
-  void flag(std::string_view key, bool value) { put(prefix_ + std::string(key), value); }
-  void own_flag(std::string_view key, bool value) { put(std::string(key), value); }
-  void own_text(std::string_view key, std::string_view value) { put(std::string(key), value); }
-  void flags(std::string_view key, const std::vector<bool>& values) {
-    put(prefix_ + std::string(key), array_of(values));
-  }
-  void own_flags(std::string_view key, const std::vector<bool>& values) {
-    put(std::string(key), array_of(values));
-  }
-
- private:
-  GgufArray array_of(const std::vector<bool>& values) {
-    const std::string& bytes = config_.made.emplace_back(values.begin(), values.end());
-    return {GgufNumbers<bool>(std::as_bytes(std::span(bytes)))};
-  }
-  void put(std::string key, GgufValue value) {
-    config_.metadata.insert_or_assign(std::move(key), std::move(value));
-  }
-
-  HfConfig& config_;
-  std::string prefix_;
-};
-
 int64_t kv_heads(const ConfigObject& object, const HfConfig& config) {
   const bool one = object.flag("multi_query", false) &&
                    !object.flag("new_decoder_architecture", false);  // falcon's
@@ -155,6 +121,19 @@ void read_latent_shape(const ConfigObject& object, HfConfig& config, Keys& keys)
   }
 }
 
+// lfm2 states the width of a feed-forward without a gate, of which two thirds are taken.
+void adjust_feed_forward(const ConfigObject& object, HfConfig& config) {
+  if (!object.flag("block_auto_adjust_ff_dim", true)) return;
+  constexpr char kMultiplier[] = "block_ffn_dim_multiplier";
+  int64_t& length = config.feed_forward_length;
+  length = 2 * length / 3;
+  if (object.has(kMultiplier) && object.find(kMultiplier) == nullptr) return;  // null
+  const double adjusted = object.positive({kMultiplier}, 1.0) * static_cast<double>(length);
+  if (!(adjusted <= static_cast<double>(kMaxWidth))) object.refuse(kMultiplier, "is too large");
+  const int64_t unit = object.whole({"block_multiple_of"}, kMaxWidth, 256);
+  length = std::max<int64_t>(1, (static_cast<int64_t>(adjusted) + unit - 1) / unit * unit);
+}
+
 void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
   config.n_vocab = object.whole({"vocab_size"}, kMaxWidth);
   config.embedding_length = object.whole({"hidden_size", "n_embd"}, kMaxWidth);
@@ -176,8 +155,9 @@ void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
   const bool has_default = config.architecture->position == PositionKind::kLearned ||
                            config.model->model_type == "falcon";
   config.feed_forward_length =
-      object.whole({"intermediate_size", "n_inner", "ffn_hidden_size"}, kMaxWidth,
+      object.whole({"block_ff_dim", "intermediate_size", "n_inner", "ffn_hidden_size"}, kMaxWidth,
                    has_default ? std::optional(4 * config.embedding_length) : std::nullopt);
+  if (config.model->model_type == "lfm2") adjust_feed_forward(object, config);
   keys.whole(hyperparameter::kVocabularySize, config.n_vocab);
   config.context_length =
       object.whole({"max_position_embeddings", "n_positions"}, kMaxPositions,
@@ -197,6 +177,12 @@ void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
   keys.real(hyperparameter::norm_eps(config.architecture->norm),
             object.positive({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps",
                              "norm_epsilon"}));
+  if (has_checkpoint(*config.architecture, Checkpoint::kConv)) {
+    if (object.flag("conv_bias", false)) {
+      object.refuse("conv_bias", "is true", "Assay computes convolutions without a bias");
+    }
+    keys.whole(hyperparameter::kConvTaps, object.whole({"conv_L_cache"}, kMaxConvTaps, 3));
+  }
 }
 
 // Of DeepSeek's networks. The second generation chooses by a softmax, from groups only if it says
@@ -335,8 +321,9 @@ constexpr std::string_view kSliding = "sliding_attention";
 // Which layers have the window; empty where config.json leaves that to the architecture.
 std::vector<bool> windowed_layers(const ConfigObject& object, const HfConfig& config) {
   std::vector<bool> windowed;
+  const bool has_conv = has_checkpoint(*config.architecture, Checkpoint::kConv);
   for (const std::string& type : object.texts("layer_types")) {
-    if (type != kSliding && type != "full_attention") {
+    if (type != kSliding && type != "full_attention" && !(has_conv && type == kConvLayer)) {
       object.refuse("layer_types", fmt::format("has a layer of type '{}'", type),
                     "Assay computes full_attention and sliding_attention");
     }
@@ -484,6 +471,13 @@ HfConfig read_hf_config(const std::string& json, const std::string& where) {
   config.tied_is_stated = object.find("tie_word_embeddings") != nullptr;
   config.tied = object.flag("tie_word_embeddings", is_tied_by_default(type));
   config.parts = read_parts(object, config);
+  if (std::ranges::find(config.parts.conv, true) != config.parts.conv.end()) {
+    std::vector<int32_t> heads;
+    for (const bool conv : config.parts.conv) {
+      heads.push_back(conv ? 0 : static_cast<int32_t>(config.n_kv_heads));
+    }
+    keys.wholes(hyperparameter::kHeadCountKv, heads);
+  }
   return config;
 }
 

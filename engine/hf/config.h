@@ -22,6 +22,7 @@ struct HfParts {
   bool two_norms = false;     // of what enters the layer: falcon's
   bool choice_bias = false;   // of the choice of experts
   std::vector<bool> experts;  // of each layer: whether it has experts
+  std::vector<bool> conv;     // whether it has a convolution in the place of attention
 };
 
 // What a config.json of Hugging Face says, as a GGUF file of the same model would say it.

@@ -163,7 +163,7 @@ class TensorList {
   void build() {
     weights_.drop_prefix(hf_module(*config_.model, "token_embd"));
     const OpSpec embedding = {.kind = OpKind::kEmbedding, .tensor = "token_embd"};
-    const OpSpec norm = {.kind = OpKind::kNorm, .tensor = "output_norm"};
+    const OpSpec norm = {.kind = OpKind::kNorm, .tensor = config_.architecture->output_norm};
     require(embedding, "", "");
     check_vocabulary();
     if (config_.architecture->position == PositionKind::kLearned) {

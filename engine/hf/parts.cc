@@ -23,8 +23,9 @@ constexpr BiasKey kBiasKeys[] = {
     {"glm4", "attention_bias", true, false},    {"seed_oss", "attention_bias", true, false},
     {"ernie4_5", "use_bias", false, true}};
 
-constexpr std::string_view kTied[] = {"gpt2",       "gemma",  "gemma2",  "gemma3_text", "falcon",
-                                      "starcoder2", "cohere", "cohere2", "smollm3",     "ernie4_5"};
+constexpr std::string_view kTied[] = {"gpt2",    "gemma",      "gemma2", "gemma3_text",
+                                      "falcon",  "starcoder2", "cohere", "cohere2",
+                                      "smollm3", "ernie4_5",   "lfm2"};
 
 void read_biases(const ConfigObject& object, const HfConfig& config, HfParts& parts) {
   const auto* own = std::find_if(
@@ -69,6 +70,22 @@ std::vector<bool> expert_layers(const ConfigObject& object, const HfConfig& conf
   return layers;
 }
 
+// lfm2 lists the kinds of its layers, older files those with attention.
+std::vector<bool> conv_layers(const ConfigObject& object, const HfConfig& config) {
+  const auto count = static_cast<size_t>(config.n_layers);
+  std::vector<bool> layers(count);
+  if (!has_checkpoint(*config.architecture, Checkpoint::kConv)) return layers;
+  constexpr char kAttention[] = "full_attn_idxs";
+  const std::vector<std::string> types = object.texts("layer_types");
+  for (size_t i = 0; i < std::min(count, types.size()); ++i) layers[i] = types[i] == kConvLayer;
+  if (!types.empty() || object.find(kAttention) == nullptr) return layers;
+  layers.assign(count, true);
+  for (const int64_t layer : object.wholes(kAttention, config.n_layers - 1)) {
+    layers[static_cast<size_t>(layer)] = false;
+  }
+  return layers;
+}
+
 }  // namespace
 
 HfParts read_parts(const ConfigObject& object, const HfConfig& config) {
@@ -86,6 +103,7 @@ HfParts read_parts(const ConfigObject& object, const HfConfig& config) {
                     object.whole({"num_ln_in_parallel_attn"}, 2, 2) == 2;
   parts.choice_bias = config.model->model_type == "deepseek_v3";
   parts.experts = expert_layers(object, config);
+  parts.conv = conv_layers(object, config);
   return parts;
 }
 
@@ -99,7 +117,7 @@ bool has_part(const HfConfig& config, int64_t layer, std::string_view tensor) {
   if (tensor == "ffn_norm") return !config.parallel_residual;
   if (tensor == "attn_norm_2") return parts.two_norms;
   if (tensor == "attn_q_norm" || tensor == "attn_k_norm") return parts.head_norms;
-  if (tensor == "attn_q") return !config.has_q_lora;
+  if (tensor == "attn_q") return !config.has_q_lora && !parts.conv[static_cast<size_t>(layer)];
   // Of the architectures that may do without, none that config.json states has it.
   return tensor != "ffn_gate_shexp";
 }

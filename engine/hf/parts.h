@@ -9,6 +9,9 @@
 
 namespace assay {
 
+// In layer_types: a convolution in the place of attention.
+inline constexpr std::string_view kConvLayer = "conv";
+
 // What config.json says about the tensors that layers of some networks have and others do without.
 // `config` has the shape, the experts and the residual already. Throws Error that names the key if
 // it asks for a tensor that the architecture does not have.

@@ -122,6 +122,9 @@ FormedTensor formed(const FormedTensor& tensor, const HfConfig& config, const Op
   if (config.model->transposed && op.kind == OpKind::kLinear && tensor.dims.size() == 2) {
     result = transposed(result, made);
   }
+  if (op.kind == OpKind::kConv && tensor.dims.size() == 3 && tensor.dims[1] == 1) {
+    result.dims = {tensor.dims[0], tensor.dims[2]};
+  }
   const std::vector<int64_t> order = module_rows(config, op);
   return order.empty() ? result : reordered(result, order, made);
 }

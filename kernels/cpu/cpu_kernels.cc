@@ -20,6 +20,24 @@ constexpr int64_t kElementsWorthThreads = int64_t{16} * 1024;
 constexpr int64_t kLineBytes = 64;  // of the cache
 constexpr int64_t kLineFloats = 16;
 
+// One token.
+void convolve(const ConvCall& call, int64_t token) {
+  const int64_t width = call.width;
+  const int64_t last = call.first_position + token;
+  const int64_t first = std::max<int64_t>(0, last - call.taps + 1);
+  const auto* k = static_cast<const float*>(call.kv.k);
+  const auto* v = static_cast<const float*>(call.kv.v);
+  for (int64_t c = 0; c < width; ++c) {
+    const float* weight = call.weight + (c + 1) * call.taps - 1 - last;  // of a position
+    double sum = 0.0;
+    for (int64_t p = first; p <= last; ++p) {
+      const double product = static_cast<double>(k[p * width + c]) * v[p * width + c];
+      sum += weight[p] * product;
+    }
+    call.out[token * width + c] = static_cast<float>(call.x[token * width + c] * sum);
+  }
+}
+
 class CpuKernels final : public Kernels {
  public:
   // `integers`: for fast math; null for exact.
@@ -87,6 +105,12 @@ class CpuKernels final : public Kernels {
   }
 
   void run(const AttentionCall& call) override;
+
+  void run(const ConvCall& call) override {
+    share(call.n_tokens, call.taps * call.width, [&](int64_t first, int64_t last) {
+      for (int64_t t = first; t < last; ++t) convolve(call, t);
+    });
+  }
 
   void run(const ActivateCall& call) override {
     share(call.count, 1, [&](int64_t first, int64_t last) { f_.activate(call, first, last); });

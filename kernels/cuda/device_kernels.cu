@@ -76,6 +76,9 @@ class DeviceKernels final : public Kernels {
     if (call.count > 0) ASSAY_DEVICE::run(*device_, call);
   }
   void run(const AttentionCall& call) override;
+  void run(const ConvCall& call) override {
+    if (call.n_tokens > 0) ASSAY_DEVICE::run(*device_, call);
+  }
   void run(const ActivateCall& call) override {
     if (call.count > 0) ASSAY_DEVICE::run(*device_, call);
   }

@@ -105,6 +105,23 @@ __global__ void rope_kernel(Rotation r, int64_t count) {
   r.out[j] = a * sin + b * cos;
 }
 
+// ConvCall; a thread has an element of a token.
+__global__ void conv_kernel(Global<const float> x, Global<const float> k, Global<const float> v,
+                            Global<const float> weight, int64_t taps, int64_t first_position,
+                            int64_t width, int64_t count, Global<float> out) {
+  const int64_t i = element();
+  if (i >= count) return;
+  const int64_t channel = i % width;
+  const int64_t last = first_position + i / width;
+  double sum = 0.0;
+  for (int64_t j = last < taps - 1 ? taps - 1 - last : 0; j < taps; ++j) {
+    const int64_t at = (last - taps + 1 + j) * width + channel;
+    const double product = static_cast<double>(k[at]) * static_cast<double>(v[at]);
+    sum += static_cast<double>(weight[channel * taps + j]) * product;
+  }
+  out[i] = static_cast<float>(static_cast<double>(x[i]) * sum);
+}
+
 __global__ void heads_kernel(Global<const float> own, Global<const float> shared, HeadParts parts,
                              int64_t n_heads, int64_t count, Global<float> out) {
   const int64_t i = element();
@@ -158,6 +175,13 @@ void run(Device& device, const HeadsCall& call) {
   const int64_t count = call.n_tokens * call.n_heads * call.parts.head_dim();
   ASSAY_LAUNCH(device, one_thread_each(count), heads_kernel, call.own, call.shared, call.parts,
                call.n_heads, count, call.out);
+}
+
+void run(Device& device, const ConvCall& call) {
+  const int64_t count = call.n_tokens * call.width;
+  ASSAY_LAUNCH(device, one_thread_each(count), conv_kernel, call.x,
+               static_cast<const float*>(call.kv.k), static_cast<const float*>(call.kv.v),
+               call.weight, call.taps, call.first_position, call.width, count, call.out);
 }
 
 }  // namespace assay::ASSAY_DEVICE

@@ -47,6 +47,7 @@ void fill_with_bias(Device& device, const MatmulCall& call);
 void run(Device& device, const NormCall& call);
 void run(Device& device, const RopeCall& call);
 void run(Device& device, const HeadsCall& call);
+void run(Device& device, const ConvCall& call);
 void run(Device& device, const StoreKvCall& call);
 
 // With attention_scratch() bytes at `scratch`.

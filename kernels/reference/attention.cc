@@ -172,4 +172,22 @@ void run(const AttentionCall& call, const AttentionVariant& variant) {
   }
 }
 
+void run(const ConvCall& call) {
+  const auto* k = static_cast<const float*>(call.kv.k);
+  const auto* v = static_cast<const float*>(call.kv.v);
+  for (int64_t i = 0; i < call.n_tokens * call.width; ++i) {
+    const int64_t channel = i % call.width;
+    const int64_t last = call.first_position + i / call.width;
+    double sum = 0.0;
+    for (int64_t j = 0; j < call.taps; ++j) {
+      const int64_t position = last - call.taps + 1 + j;
+      if (position < 0) continue;
+      const int64_t at = position * call.width + channel;
+      sum += call.weight[channel * call.taps + j] *
+             (static_cast<double>(k[at]) * static_cast<double>(v[at]));
+    }
+    call.out[i] = static_cast<float>(call.x[i] * sum);
+  }
+}
+
 }  // namespace assay::reference

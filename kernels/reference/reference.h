@@ -33,6 +33,8 @@ struct AttentionVariant {
 };
 void run(const AttentionCall& call, const AttentionVariant& variant);
 
+void run(const ConvCall& call);
+
 double silu(double x);
 double gelu_tanh(double x);
 double gelu(double x);

@@ -16,6 +16,7 @@ class ReferenceKernels final : public Kernels {
   void run(const HeadsCall& call) override { reference::run(call); }
   void run(const StoreKvCall& call) override { reference::run(call); }
   void run(const AttentionCall& call) override { reference::run(call); }
+  void run(const ConvCall& call) override { reference::run(call); }
   void run(const ActivateCall& call) override { reference::run(call); }
   void run(const AddCall& call) override { reference::run(call); }
   void run(const MixCall& call) override { reference::run(call); }

@@ -68,7 +68,7 @@ class _Layer:
     def _rule(self, out, kind, inputs, module):
         if out == "output":
             return Rule(self._layer, "")
-        if module:  # otherwise a product with weights of some experts, within a larger module
+        if module and kind != "conv":  # otherwise a product with weights of some experts, within a larger module
             whole = Rule(f"{self._layer}.{module}", "", change=self._change(out, kind, module))
             return whole if module in self._modules else None
         if kind == "heads":

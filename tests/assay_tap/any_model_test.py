@@ -31,6 +31,7 @@ FAMILIES = {
     "falcon": {},
     "nemotron": {},
     "exaone4": {},
+    "lfm2": dict(layer_types=["conv", "full_attention"]),
     "qwen3_moe": EXPERTS | dict(num_experts=4),
     "olmoe": EXPERTS | dict(num_experts=4),
     "gpt_oss": dict(num_local_experts=4, sliding_window=4),

@@ -52,7 +52,11 @@ const std::set<std::string> kNames = {"rope_pairing",
                                       "quant_block"};
 
 // Faults in what some networks have beside the usual.
-const std::set<std::string> kOfFeatures = {"attention-softcap-missing",
+const std::set<std::string> kOfFeatures = {"conv-reversed",
+                                           "conv-late",
+                                           "conv-without-state",
+                                           "conv-gates-swapped",
+                                           "attention-softcap-missing",
                                            "attention-softcap-of-logits",
                                            "sinks-missing",
                                            "window-missing",
@@ -285,6 +289,7 @@ INSTANTIATE_TEST_SUITE_P(
         Feature{"command-r-plus", {"qk_norm", "logit_scale", "parallel_residual"}},
         Feature{"exaone4", {"rope_unwanted", "qk_norm", "norm_order", "attention_window"}},
         Feature{"smollm3", {"rope_unwanted"}},
+        Feature{"lfm2", {"transpose", "kv_shift", "gate_up_swapped"}},
         Feature{"gpt-oss",
                 {"attention_sinks", "attention_window", "experts_used", "expert_order",
                  "router_weights", "rope_scaling", "rope_attention_factor", "activation_kind"}},

@@ -51,6 +51,7 @@ GOLDENS = {
     "gptneox": PARALLEL,
     "granite": set(),
     "granitemoe": set(),
+    "lfm2": {"attn_residual", "conv", "ffn_out", "k_rope", "q_rope"},
     "mixtral": set(),
     "nemotron": NO_OUT | {"ffn_out"},
     "olmo2": NO_OUT | POST_NORMS,
@@ -150,7 +151,8 @@ def kept_lines(log):
         is_read = not name.startswith("node_") and (not layer or int(layer[1]) < LAYERS)
         if is_read and record.get("token_idx", LAST) == LAST:
             record.pop("summary", None)
-            if name and not (is_fused and name.startswith("ffn_up")):
+            is_whole = (is_fused and name.startswith("ffn_up")) or ".in_proj-" in name  # of three parts
+            if name and not is_whole:
                 record["values"] = record["values"][:VALUES]
             yield json.dumps(record, separators=(",", ":")) + "\n"
 

@@ -338,6 +338,27 @@ TEST_P(OpTest, Heads) {
   }
 }
 
+TEST_P(OpTest, Conv) {
+  const auto x = Random(1).floats(5 * 12);
+  const auto k = Random(2).floats(9 * 12);
+  const auto v = Random(3).floats(9 * 12);
+  const auto weight = Random(4).floats(12 * 3);
+  for (const int64_t first : {0, 1, 4}) {
+    expect_the_bits_of_the_cpu(5 * 12, [&](Kernels& kernels, Arena& arena) {
+      float* out = arena.place(nothing(5 * 12));
+      kernels.run(ConvCall{arena.place(x),
+                           {KvType::kF32, arena.place(k), arena.place(v)},
+                           arena.place(weight),
+                           3,
+                           first,
+                           5,
+                           12,
+                           out});
+      return out;
+    });
+  }
+}
+
 TEST_P(OpTest, StoreKv) {
   auto x = Random(1).floats(301, 100.0F);
   x[7] = 65520.0F;  // infinity as binary16

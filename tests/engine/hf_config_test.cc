@@ -155,6 +155,41 @@ TEST_F(HfConfigFile, LatentAttentionAndGroupsAreThoseOfTheConfig) {
               ThrowsMessage<Error>(HasSubstr("key 'rope_interleave'")));
 }
 
+// Breaks if the width that transformers makes of lfm2's were another, or the layers that attend.
+TEST_F(HfConfigFile, ConvolutionsAndTheirWidthsAreThoseOfTheConfig) {
+  const auto config = [](const std::string& more) {
+    return read_hf_config(R"({"model_type": "lfm2", "vocab_size": 5, "hidden_size": 8,
+                              "num_hidden_layers": 3, "num_attention_heads": 2,
+                              "num_key_value_heads": 1, "norm_eps": 1e-5,
+                              "max_position_embeddings": 16)" +
+                              more + "}",
+                          "config.json");
+  };
+  const auto width = [&](const std::string& more) { return config(more).feed_forward_length; };
+  EXPECT_EQ(width(R"(, "intermediate_size": 768)"), 512);
+  EXPECT_EQ(width(R"(, "intermediate_size": 6, "block_ff_dim": 1000)"), 768);
+  EXPECT_EQ(width(R"(, "intermediate_size": 100, "block_auto_adjust_ff_dim": false)"), 100);
+  EXPECT_EQ(width(R"(, "intermediate_size": 100, "block_ffn_dim_multiplier": null)"), 66);
+  EXPECT_EQ(width(R"(, "intermediate_size": 96, "block_ffn_dim_multiplier": 1.25,
+                       "block_multiple_of": 32)"),
+            96);
+  const std::vector<bool> conv = {true, false, true};
+  const std::string ff = R"(, "intermediate_size": 6)";
+  EXPECT_EQ(config(ff + R"(, "layer_types": ["conv", "full_attention", "conv"])").parts.conv, conv);
+  EXPECT_EQ(config(ff + R"(, "full_attn_idxs": [1])").parts.conv, conv);
+  EXPECT_THAT([&] { config(ff + R"(, "conv_bias": true)"); },
+              ThrowsMessage<Error>(HasSubstr("key 'conv_bias' is true")));
+  EXPECT_THAT(
+      [&] { config(ff + R"(, "conv_L_cache": 65)"); },
+      ThrowsMessage<Error>(HasSubstr("key 'conv_L_cache' is not a whole number from 1 to 64")));
+  EXPECT_THAT([&] { config(ff + R"(, "full_attn_idxs": [3])"); },
+              ThrowsMessage<Error>(HasSubstr("key 'full_attn_idxs'")));
+  EXPECT_THAT([&] { config(ff + R"(, "layer_types": ["conv"])"); },
+              ThrowsMessage<Error>(HasSubstr("key 'layer_types' has 1 entries for 3 layers")));
+  EXPECT_THAT([&] { config(R"(, "intermediate_size": 1000, "block_ffn_dim_multiplier": 1e30)"); },
+              ThrowsMessage<Error>(HasSubstr("key 'block_ffn_dim_multiplier' is too large")));
+}
+
 TEST_F(HfConfigFile, FeaturesThatAreNotComputedAreRefusedByName) {
   const std::pair<const char*, const char*> features[] = {
       {"quantization_config", "{}"},
@@ -169,6 +204,7 @@ TEST_F(HfConfigFile, FeaturesThatAreNotComputedAreRefusedByName) {
       {"partial_rotary_factor", "0.5"},
       {"no_rope_layers", "[1]"},
       {"layer_types", R"(["chunked_attention"])"},
+      {"layer_types", R"(["conv"])"},
       {"layer_types", R"(["sliding_attention"])"}};
   for (const auto& [key, value] : features) {
     EXPECT_THAT(refusal(llama_config(fmt::format(", \"{}\": {}", key, value)), llama()),

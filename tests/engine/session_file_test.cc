@@ -149,8 +149,8 @@ TEST_F(SessionFile, RejectsDamagedAndForgedFilesUnchanged) {
   } forged[] = {
       {kKvType, 1, "keys and values of another type"},
       {kKvType, 77, "keys and values of another type"},
-      {kLayers, 1, "cut off or damaged"},
-      {kLayers, UINT64_MAX, "cut off or damaged"},
+      {kLayers, 1, "other shapes than its model"},
+      {kLayers, UINT64_MAX, "other shapes than its model"},
       {kPositionBytes, UINT64_MAX / 2 + 2, "cut off or damaged"},
       {kPositions, UINT64_MAX / 2, "cut off or damaged"},
       {kFactors, UINT64_MAX / 4 + 1, "cut off or damaged"},
@@ -161,8 +161,10 @@ TEST_F(SessionFile, RejectsDamagedAndForgedFilesUnchanged) {
   }
   // The product fits the size, the shape does not.
   std::string bytes = good;
-  const uint64_t layers = 2 * static_cast<uint64_t>(model_.config().n_layers);
-  std::memcpy(bytes.data() + kLayers, &layers, sizeof(layers));
+  uint64_t position_bytes = 0;
+  std::memcpy(&position_bytes, bytes.data() + kPositionBytes, sizeof(position_bytes));
+  position_bytes *= 2;
+  std::memcpy(bytes.data() + kPositionBytes, &position_bytes, sizeof(position_bytes));
   write_forged(bytes, kPositions, 1);
   refuses("other shapes than its model");
   EXPECT_EQ(own.n_positions(), 3);

@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(Families, SameBits,
                          testing::Combine(testing::Values("gemma2", "gemma3", "cohere2", "gpt-oss",
                                                           "qwen3moe", "stablelm-parallel",
-                                                          "deepseek2", "deepseek3"),
+                                                          "deepseek2", "deepseek3", "lfm2"),
                                           testing::Values("f32"), testing::Values(KvType::kF32),
                                           testing::Values(Math::kExact)),
                          same_bits_name);
@@ -219,6 +219,7 @@ class CountingKernels : public Kernels {
     tokens[call.site.checkpoint] += call.n_tokens;
     kernels_.run(call);
   }
+  void run(const ConvCall& call) override { kernels_.run(call); }
   void run(const GetRowsCall& call) override { kernels_.run(call); }
   void run(const NormCall& call) override { kernels_.run(call); }
   void run(const RopeCall& call) override { kernels_.run(call); }

@@ -62,7 +62,7 @@ TEST(Architectures, ComputeEachTensorOnceFromThoseBefore) {
       const bool of_latent = op.kind == OpKind::kHeads;
       EXPECT_TRUE(of_experts || of_latent || kind_of(op.out) == op.kind) << where;
       const bool needs_weights = op.kind == OpKind::kLinear || op.kind == OpKind::kNorm ||
-                                 op.kind == OpKind::kExpertLinear;
+                                 op.kind == OpKind::kExpertLinear || op.kind == OpKind::kConv;
       const bool may_have = op.kind == OpKind::kAttention || op.kind == OpKind::kSelect;
       EXPECT_TRUE(may_have || needs_weights == !op.tensor.empty()) << where;
       known.insert(op.out);

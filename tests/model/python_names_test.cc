@@ -55,6 +55,8 @@ std::string_view kind_name(OpKind kind) {
       return "heads";
     case OpKind::kAttention:
       return "attention";
+    case OpKind::kConv:
+      return "conv";
     case OpKind::kActivation:
       return "activation";
     case OpKind::kAdd:
@@ -106,7 +108,8 @@ std::string model_text(const HfModel& model, const Architecture& architecture,
       fmt::format("\"layer\": LAYERS[\"{}\"]", layer_name(layer_text(model, architecture.layer))),
       fmt::format("\"layers\": \"{}\"", model.layers)};
   for (const std::string_view tensor : {"token_embd", "position_embd", "output_norm", "output"}) {
-    const std::string_view module = hf_module(model, tensor);
+    const std::string_view own = tensor == "output_norm" ? architecture.output_norm : tensor;
+    const std::string_view module = hf_module(model, own);
     if (!module.empty()) items.push_back(fmt::format("\"{}\": \"{}\"", tensor, module));
   }
   std::string variants;
@@ -205,8 +208,8 @@ TEST(HfNames, EveryTensorOfADeclaredLayerHasAModule) {
     const Architecture* architecture = find_architecture(model.architecture);
     if (architecture == nullptr) continue;
     for (const OpSpec& op : architecture->layer) {
-      const bool has_module =
-          op.kind == OpKind::kNorm || op.kind == OpKind::kLinear || op.kind == OpKind::kMix;
+      const bool has_module = op.kind == OpKind::kNorm || op.kind == OpKind::kLinear ||
+                              op.kind == OpKind::kMix || op.kind == OpKind::kConv;
       EXPECT_EQ(hf_module(model, op).empty(), !has_module)
           << model.model_type << " " << checkpoint_op(op.out);
     }

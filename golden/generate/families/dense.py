@@ -251,4 +251,13 @@ DENSE = (
         ),
         {"embed_tokens": 0.25},
     ),
+    Family(
+        "lfm2", "Lfm2Config", 142,
+        GROUPED | dict(
+            num_hidden_layers=4, intermediate_size=96, block_multiple_of=32, block_ffn_dim_multiplier=1.25,
+            conv_L_cache=4, norm_eps=0.046875, layer_types=["conv", "full_attention", "conv", "conv"],
+            rope_parameters=rope(23456.0), tie_word_embeddings=True
+        ),
+        {"embed_tokens": 0.5, "conv.conv": 4.0},
+    ),
 )

@@ -115,6 +115,7 @@ FEATURES = {
             rope_parameters={"sliding_attention": rope(3456.0), "full_attention": rope(234567.0)}
         ),
     },
+    "lfm2": {"epsilon": dict(norm_eps=1e-5), "rotary base": base(10000.0)},
     "exaone4": {
         "epsilon": dict(rms_norm_eps=1e-5),
         "windows, and global layers without rotation": dict(layer_types=["sliding_attention"] * 5),

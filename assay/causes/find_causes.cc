@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
+#include <new>
 #include <set>
 #include <utility>
 
@@ -256,6 +257,8 @@ void find_causes(const Model* model, Comparison& comparison,
   // What diverges has been judged: nothing that the logs hold beside it takes that back.
   try {
     causes::search_from(*target, std::move(network), store, comparison, progress);
+  } catch (const std::bad_alloc&) {
+    throw;  // no report depends on how much memory there is
   } catch (const std::exception& error) {
     comparison.cause_hint = fmt::format("the search for the cause ended: {}", error.what());
   }

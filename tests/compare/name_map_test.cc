@@ -110,19 +110,20 @@ TEST_F(NameMapTest, LlamaCppHasOneChoiceOfEachCheckpoint) {
     }
   }
   EXPECT_THAT(error_of([] { NameMap::load("llama.cpp:arch=mamba"); }),
-              HasSubstr("A is one of cohere2, command-r, deepseek2, exaone4"));
+              HasSubstr("A is one of arcee, cohere2, command-r, deepseek2, ernie4_5"));
 }
 
 // Breaks if an architecture of Assay's were left out of the map, or had the names of another: what
 // is then compared is another tensor, and the cause that is named no mistake of the engine.
 TEST_F(NameMapTest, TransformersKnowsEachArchitecture) {
   for (const HfModel& model : hf_models()) {
-    if (find_architecture(model.architecture) == nullptr) continue;
+    const Architecture* architecture = find_architecture(model.architecture);
+    if (architecture == nullptr) continue;
     const NameMap map = NameMap::load(
         fmt::format("transformers:arch={},head_dim=64,heads=4,kv_heads=2", model.architecture));
     EXPECT_THAT(checkpoints(map, fmt::format("{}.3", model.layers)), ElementsAre("layer_3_output"))
         << model.model_type;
-    EXPECT_THAT(checkpoints(map, std::string(hf_module(model, "output_norm"))),
+    EXPECT_THAT(checkpoints(map, std::string(hf_module(model, architecture->output_norm))),
                 ElementsAre("final_norm"))
         << model.model_type;
     EXPECT_TRUE(map.find(std::string(hf_module(model, "output"))).known) << model.model_type;
@@ -157,7 +158,7 @@ TEST_F(NameMapTest, TransformersRejectsAnUnknownArchitecture) {
   NameMap map = NameMap::load("transformers");
   EXPECT_THAT(error_of([&] { map.set_arch("mamba"); }),
               AllOf(HasSubstr("transformers: the map knows no architecture 'mamba'"),
-                    HasSubstr("transformers:arch=A, where A is one of cohere2, command-r")));
+                    HasSubstr("transformers:arch=A, where A is one of arcee, cohere2, command-r")));
   const NameMap unknown = NameMap::load("transformers");
   for (const char* name : {"lm_head", "model.embed_tokens", "model.layers.0.self_attn.k_proj",
                            "model.layers.0.post_attention_layernorm"}) {
@@ -191,7 +192,7 @@ TEST_F(NameMapTest, RejectsBadMaps) {
   EXPECT_THAT(
       error_of([] { NameMap::load("transformers:arch=zz"); }),
       AllOf(HasSubstr("no architecture 'zz'; give --map transformers:arch=A, where A is one "
-                      "of cohere2, command-r, deepseek2"),
+                      "of arcee, cohere2, command-r, deepseek2"),
             HasSubstr("olmo2, olmoe, phi2, phi3")));
   EXPECT_THAT(error_of([] { NameMap::load("transformers:head_dim=-2"); }), HasSubstr("head_dim"));
   EXPECT_THAT(failure("{"), HasSubstr("not valid JSON at byte"));
@@ -441,7 +442,7 @@ TEST_F(MappedComparison, RequiresTheArchitectureWhereRowOrderDependsOnIt) {
               AllOf(HasSubstr("transformers: what 'model.layers.0.self_attn.q_proj' is depends on "
                               "the architecture"),
                     HasSubstr("give --map transformers:arch=A, with ,head_dim=64"),
-                    HasSubstr("A is one of cohere2, command-r")));
+                    HasSubstr("A is one of arcee, cohere2, command-r")));
   options.got_map = NameMap::load("transformers:head_dim=4");
   EXPECT_THAT(error_of([&] { compare_logs(ref, got, options); }), HasSubstr("arch=A"));
   options.got_map = NameMap::load("transformers:arch=llama,head_dim=4");

@@ -67,7 +67,8 @@ double stated_norm(const Record& record) {
   return std::isfinite(norm) ? norm : 0;
 }
 
-// The median of |x| of about kSampledValues values above `limit`; infinite where no value is above it.
+// The median of |x| of about kSampledValues values above `limit`; infinite where no value is above
+// it.
 double scale_above(std::span<const float> values, float limit) {
   std::vector<float> sample;
   const size_t stride = std::max<size_t>(1, values.size() / kSampledValues);

@@ -152,6 +152,9 @@ std::vector<int64_t> kv_heads_of_layers(const Gguf& gguf, const Keys& keys,
   }
   const int64_t most = std::ranges::max(heads);
   for (const int64_t count : heads) {
+    if (count < 0 || count > kMaxHeads) {
+      keys.reject(kKey, fmt::format("is {} in a layer, allowed are 0 to {}", count, kMaxHeads));
+    }
     if (count != most && count != 0) {
       keys.reject(kKey, fmt::format("is {} in one layer and {} in another", most, count),
                   "Assay runs models with as many key-value heads in all layers with attention");

@@ -353,7 +353,8 @@ constexpr Architecture kArchitectures[] = {
     {.name = "lfm2",
      .layer = kLfm2Conv,
      .variants = kLfm2Variants,
-     .output_norm = "token_embd_norm"},
+     .output_norm = "token_embd_norm",
+     .sliding_window = SlidingWindow::kHonoured},
 };
 
 // The op in the usual layer, or else in a variant.

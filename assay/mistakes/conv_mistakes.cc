@@ -9,10 +9,6 @@
 namespace assay::mistakes {
 namespace {
 
-const UnsupportedReason kNeedsConv = needs("convolution", [](const ModelConfig& config) {
-  return config.find(Checkpoint::kConv) != nullptr;
-});
-
 // With other weights, of which `edit` is given each channel's [taps].
 KernelHooks weighted(std::function<void(std::span<float> weights)> edit) {
   return {.conv = [edit = std::move(edit)](const OpContext&, ConvCall call, Kernels& kernels) {
@@ -26,7 +22,7 @@ KernelHooks weighted(std::function<void(std::span<float> weights)> edit) {
 }
 
 Injected fault(std::string name, FaultGroup group, std::string what) {
-  return {std::move(name), group, std::move(what), Checkpoint::kConv, kNeedsConv};
+  return {std::move(name), group, std::move(what), Checkpoint::kConv, needs_conv};
 }
 
 }  // namespace

@@ -143,11 +143,7 @@ std::vector<Mistake> exchange_mistakes() {
                        .group = FaultGroup::kLinear,
                        .what = "the two gates of a convolution are taken for each other",
                        .at = Checkpoint::kConvB,
-                       .unsupported_reason = needs("convolution",
-                                                   [](const ModelConfig& config) {
-                                                     return config.find(Checkpoint::kConv) !=
-                                                            nullptr;
-                                                   }),
+                       .unsupported_reason = needs_conv,
                        .also = {Checkpoint::kConvC},
                        .in_arguments = true}}},
           {.edit = {.matmul =

@@ -44,6 +44,10 @@ std::string needs_gate(const Model& model) {
   return model.config().find(Checkpoint::kFfnGate) != nullptr ? "" : "its feed-forward has no gate";
 }
 
+std::string needs_conv(const Model& model) {
+  return model.config().find(Checkpoint::kConv) != nullptr ? "" : "it has no convolution";
+}
+
 std::string needs_silu(const Model& model) {
   return needs_activation(model, ActivationKind::kSilu, "SiLU");
 }

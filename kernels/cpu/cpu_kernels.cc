@@ -28,11 +28,11 @@ void convolve(const ConvCall& call, int64_t token) {
   const auto* k = static_cast<const float*>(call.kv.k);
   const auto* v = static_cast<const float*>(call.kv.v);
   for (int64_t c = 0; c < width; ++c) {
-    const float* weight = call.weight + (c + 1) * call.taps - 1 - last;  // of a position
+    const float* own = call.weight + (c + 1) * call.taps - 1;  // the weight of the token itself
     double sum = 0.0;
     for (int64_t p = first; p <= last; ++p) {
       const double product = static_cast<double>(k[p * width + c]) * v[p * width + c];
-      sum += weight[p] * product;
+      sum += own[p - last] * product;
     }
     call.out[token * width + c] = static_cast<float>(call.x[token * width + c] * sum);
   }

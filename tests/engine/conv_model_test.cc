@@ -47,11 +47,13 @@ void become_lfm2(TinyModel& model) {
 TEST(ModelOfConvolutions, LayersAreWhatTheirTensorsSay) {
   TinyModel tiny;
   become_lfm2(tiny);
+  tiny.ints["lfm2.attention.sliding_window"] = 4;
   const std::string path = testing::TempDir() + "conv_model_test.gguf";
   tiny.write(path);
   const Model model(std::make_shared<Gguf>(path));
   EXPECT_NE(find_spec(model.config().layer(0).ops, Checkpoint::kConv), nullptr);
   EXPECT_NE(find_spec(model.config().layer(1).ops, Checkpoint::kAttn), nullptr);
+  EXPECT_EQ(model.config().layer(1).window, 4) << "as llama.cpp has it";
   const KvCache cache(model.config(), KvType::kF16, 5, host_memory());
   EXPECT_EQ(cache.k_bytes(0, 5), 5U * 8 * 4) << "f32, whatever keys are";
   EXPECT_EQ(cache.v_bytes(1, 5), 5U * 4 * 2);
@@ -91,7 +93,11 @@ TEST(ModelOfConvolutions, OtherFilesAreRefusedByName) {
       {[](TinyModel& m) {
          m.int_lists[kHeads] = {0, -1};
        },
-       "key 'lfm2.attention.head_count_kv' is 0 in one layer and -1 in another"}};
+       "key 'lfm2.attention.head_count_kv' is -1 in a layer, allowed are 0 to 65535"},
+      {[](TinyModel& m) {
+         m.int_lists[kHeads] = {-1, -1};
+       },
+       "key 'lfm2.attention.head_count_kv' is -1 in a layer, allowed are 0 to 65535"}};
   for (const auto& file : files) {
     TinyModel tiny;
     become_lfm2(tiny);

@@ -258,7 +258,7 @@ void find_causes(const Model* model, Comparison& comparison,
   try {
     causes::search_from(*target, std::move(network), store, comparison, progress);
   } catch (const std::bad_alloc&) {
-    throw;  // no report depends on how much memory there is
+    comparison.cause_hint = "the search for the cause ended: there is too little memory for it";
   } catch (const std::exception& error) {
     comparison.cause_hint = fmt::format("the search for the cause ended: {}", error.what());
   }

@@ -61,7 +61,12 @@ TEST_P(LimitedMemory, IsEnoughOrToldInOneLine) {
     EXPECT_TRUE(whole_log.starts_with(log));
     EXPECT_TRUE(log.empty() || log.back() == '\n') << "the log is torn";
     if (outcome.exit_code == whole.exit_code) {
-      EXPECT_EQ(outcome.out, whole.out);
+      // A verdict stands, whether or not there is room to look for its cause.
+      const bool searched = outcome.out.find("too little memory") == std::string::npos;
+      const auto judged = [&](const std::string& out) {
+        return searched ? out : out.substr(0, out.find("\"causes\""));
+      };
+      EXPECT_EQ(judged(outcome.out), judged(whole.out));
       EXPECT_EQ(log, whole_log);
     } else {
       ++refused;

@@ -107,6 +107,8 @@ std::vector<Kinds> families_of(Checkpoint checkpoint, const BoundMistake& mistak
     return {{Checkpoint::kFfnGate, Checkpoint::kFfnUp}};
   }
   if (name == "gate_up_swapped" && kind == OpKind::kLinear) {
+    const bool of_conv = checkpoint == Checkpoint::kConvB || checkpoint == Checkpoint::kConvC;
+    if (of_conv) return {{Checkpoint::kConvB, Checkpoint::kConvC}};
     return {{Checkpoint::kFfnGate, Checkpoint::kFfnUp}};
   }
   if (name == "rope_pairing" && kind == OpKind::kLinear) return {{Checkpoint::kQ, Checkpoint::kK}};

@@ -342,6 +342,15 @@ TEST_F(Catalogue, FindsLearnedPositionsWithoutTheModel) {
 
 // Breaks if a mistake were named where what is logged shows another one just so: what stands here
 // has its like elsewhere in the layer, or is near to something else.
+// Breaks if the two gates, whose products are of one tensor, were tried one at a time.
+TEST_F(Catalogue, LayerLogsNameMistakesOfConvolutions) {
+  const std::set<std::string> faults = {"conv-gates-swapped", "conv-late", "conv-reversed",
+                                        "conv-without-state"};
+  const Tally found = tally("lfm2/lfm2-f32.gguf", {.checkpoints = "layers", .faults = faults});
+  EXPECT_THAT(found.wrong, IsEmpty());
+  EXPECT_EQ(found.right, faults);
+}
+
 TEST_F(Catalogue, LayerLogsNameNoWrongCause) {
   const std::set<std::string> faults = {
       "sign",         "scaled",          "token-shift",        "rope-sin-for-cos",

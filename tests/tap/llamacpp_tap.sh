@@ -25,7 +25,7 @@ model=$source_dir/golden/tinyllama/tinyllama-f32.gguf
 prompt="GPU haiku with word fifty-one: "
 env -u ORCH_LOG_TEAM ORCH_LOG_FILE="$work/llama.jsonl" ORCH_LOG_VALUES=all \
   ASSAY_LOG_CHECKPOINTS=ops "$work/build/llamacpp_tap" "$model" "$prompt" 8 >"$work/ids"
-"$assay" run "$model" --prompt "$prompt" -n 9 --log "$work/ours.jsonl" --checkpoints ops \
+"$assay" run "$model" --prompt "$prompt" -n 8 --log "$work/ours.jsonl" --checkpoints ops \
   --values all --json >"$work/run.json"
 "$assay" compare "$work/ours.jsonl" "$work/llama.jsonl"
 # All of the layers' tensors that the example names, the embedding, and the logits of each token.
@@ -34,7 +34,7 @@ for name in embedding layer_0_q_rope layer_0_k_rope layer_0_attn layer_1_ffn_act
   [ "$(grep -c "\"checkpoint\":\"$name\"" "$work/llama.jsonl")" -eq 33 ] ||
     { echo "not 33 records of $name"; exit 1; }
 done
-grep -q "\"generated\":\[$(cat "$work/ids")," "$work/run.json" ||
+grep -q "\"generated\":\[$(cat "$work/ids")\]" "$work/run.json" ||
   { echo "other tokens: $(cat "$work/ids")"; exit 1; }
 # Without the variable nothing is logged.
 rm "$work/llama.jsonl"

@@ -342,13 +342,19 @@ std::vector<bool> windowed_layers(const ConfigObject& object, const HfConfig& co
   return windowed;
 }
 
+// 0: none. transformers takes a missing key for its config class's default, and null for none.
+int64_t read_window_size(const ConfigObject& object, const HfModel& model) {
+  if (model.window == HfWindow::kNone) return 0;
+  if (!object.flag("use_sliding_window", model.window != HfWindow::kFlagged)) return 0;
+  const bool is_null = object.has("sliding_window") && object.find("sliding_window") == nullptr;
+  return is_null ? 0 : object.whole({"sliding_window"}, kMaxPositions, model.default_window);
+}
+
 void read_window(const ConfigObject& object, const HfConfig& config, Keys& keys) {
-  const HfWindow kind = config.model->window;
-  const bool used = kind != HfWindow::kNone && object.find("sliding_window") != nullptr &&
-                    object.flag("use_sliding_window", kind != HfWindow::kFlagged);
+  const int64_t window = read_window_size(object, *config.model);
   const std::vector<bool> windowed = windowed_layers(object, config);
   const bool asked = std::ranges::find(windowed, true) != windowed.end();
-  if (!used) {
+  if (window == 0) {
     if (asked && object.find("layer_types") != nullptr) {
       object.refuse("layer_types", "has layers with a window, and there is none",
                     "sliding_window is missing, not used, or not computed for this model_type");
@@ -359,11 +365,11 @@ void read_window(const ConfigObject& object, const HfConfig& config, Keys& keys)
                  std::vector<bool>(static_cast<size_t>(config.n_layers)));
     }
     if (config.model->model_type == "cohere2" || config.model->model_type == "olmo3") {
-      object.refuse("sliding_window", "is missing", "Assay runs it with a window only");
+      object.refuse("sliding_window", "is null", "Assay runs it with a window only");
     }
     return;
   }
-  keys.whole(hyperparameter::kSlidingWindow, object.whole({"sliding_window"}, kMaxPositions));
+  keys.whole(hyperparameter::kSlidingWindow, window);
   if (config.architecture->sliding_window != SlidingWindow::kHonoured) {
     keys.own_flag(hyperparameter::own::kHonoursWindow, true);
   }

@@ -63,6 +63,29 @@ TEST_F(HfConfigFile, WindowsAreThoseOfTheConfig) {
   EXPECT_THAT(windows("smollm3", R"(, "sliding_window": 5)"), ElementsAre(0, 0));
 }
 
+// A config.json without the key has the window of transformers' config class, and null has none: a
+// model that is taken for one without a window is wrong from that position on.
+TEST_F(HfConfigFile, AMissingWindowIsThatOfTheConfigClass) {
+  const auto window = [](const std::string& type, const std::string& more) {
+    const HfConfig config = read_hf_config(llama_config(more, type), "config.json");
+    const auto found =
+        config.metadata.find(std::string(config.architecture->name) + ".attention.sliding_window");
+    return found == config.metadata.end() ? 0 : std::get<int64_t>(found->second);
+  };
+  for (const std::string type : {"mistral", "gemma2", "gemma3_text", "cohere2", "exaone4"}) {
+    EXPECT_EQ(window(type, ""), 4096) << type;
+  }
+  EXPECT_EQ(window("olmo3", R"(, "rope_theta": 500000.0)"), 4096);
+  EXPECT_EQ(window("gpt_oss", R"(, "num_local_experts": 2, "num_experts_per_tok": 1)"), 128);
+  EXPECT_EQ(window("qwen3", ""), 0);
+  EXPECT_EQ(window("qwen3", R"(, "use_sliding_window": true)"), 4096);
+  for (const std::string type : {"mixtral", "phi3", "starcoder2"}) {
+    EXPECT_EQ(window(type, ""), 0) << type;
+  }
+  EXPECT_EQ(window("mistral", R"(, "sliding_window": null)"), 0);
+  EXPECT_EQ(window("gemma3_text", R"(, "sliding_window": null)"), 0);
+}
+
 // transformers rotates olmo3's layers with a window by 500000 unless it is told of them by name.
 TEST_F(HfConfigFile, OneBaseForAllLayersOfOlmo3IsRefused) {
   const std::string window = R"(, "sliding_window": 5)";
@@ -72,7 +95,7 @@ TEST_F(HfConfigFile, OneBaseForAllLayersOfOlmo3IsRefused) {
       refusal(llama_config(window + R"(, "rope_parameters": {"rope_theta": 500000})", "olmo3"),
               llama()),
       HasSubstr("'full_attention' is missing"));
-  EXPECT_THAT(refusal(llama_config("", "olmo3"), llama()),
+  EXPECT_THAT(refusal(llama_config(R"(, "sliding_window": null)", "olmo3"), llama()),
               HasSubstr("Assay runs it with a window only"));
 }
 

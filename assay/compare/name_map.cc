@@ -134,20 +134,31 @@ std::vector<std::string> NameMap::ready_names() {
 }
 
 std::string NameMap::suggest(const std::vector<std::string>& names) {
-  MatchBudget budget;
+  std::string best;
+  int64_t most = 1;
   for (const ReadyMap& ready : ready_maps()) {
+    MatchBudget budget;
     const NameMap map =
         parse(parse_json_text(std::string(ready.json), std::string(ready.name), kMapHint),
               std::string(ready.name));
-    for (const Rule& rule : map.rules_) {
-      if (!rule.to) continue;
-      for (const std::string& name : names) {
-        const auto match = rule.pattern.match(name, budget);
-        if (match && with_layer(*rule.to, match->layer) != name) return std::string(ready.name);
-      }
-    }
+    const int64_t count = std::count_if(names.begin(), names.end(), [&](const std::string& name) {
+      return map.renames(name, budget);
+    });
+    // Of two that know as many the later one: llama.cpp calls an embedding of lfm2 as transformers
+    // calls that of most models.
+    if (count < most) continue;
+    most = count;
+    best = ready.name;
   }
-  return {};
+  return best;
+}
+
+bool NameMap::renames(const std::string& name, MatchBudget& budget) const {
+  return std::any_of(rules_.begin(), rules_.end(), [&](const Rule& rule) {
+    if (!rule.to) return false;
+    const auto match = rule.pattern.match(name, budget);
+    return match && with_layer(*rule.to, match->layer) != name;
+  });
 }
 
 void NameMap::set_arch(const std::string& arch) {

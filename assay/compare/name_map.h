@@ -55,7 +55,7 @@ class NameMap {
   // The file that load() reads of such a text; empty for a ready map.
   static std::string file_of(const std::string& text);
   static std::vector<std::string> ready_names();
-  // Of the ready maps, the first that knows one of `names`; empty if none does.
+  // The ready map that knows most of `names`; empty if none knows any.
   static std::string suggest(const std::vector<std::string>& names);
 
   bool empty() const { return rules_.empty(); }
@@ -96,6 +96,8 @@ class NameMap {
   RecordTransform transform_of(const Rule& rule) const;
   bool holds(const Rule& rule) const;
   bool may_hold(const Rule& rule) const;
+  // Whether a rule gives the tensor another name.
+  bool renames(const std::string& name, MatchBudget& budget) const;
   bool needs_arch(const std::vector<const Rule*>& matching) const;
 
   std::vector<Rule> rules_;

@@ -60,6 +60,9 @@ TEST_F(NameMapTest, ReadyMapsMatchTheirEngines) {
   EXPECT_THAT(NameMap::ready_names(), ElementsAre("llama.cpp", "transformers", "published"));
   EXPECT_EQ(NameMap::suggest({"a", "ffn_inp-3"}), "llama.cpp");
   EXPECT_EQ(NameMap::suggest({"model.layers.3.mlp"}), "transformers");
+  EXPECT_EQ(NameMap::suggest({"model.embed_tokens", "model.layers.3.mlp"}), "transformers");
+  EXPECT_EQ(NameMap::suggest({"model.embed_tokens"}), "transformers");
+  EXPECT_EQ(NameMap::suggest({"model.embed_tokens", "ffn_inp-3", "ffn_inp-4"}), "llama.cpp");
   EXPECT_EQ(NameMap::suggest({"logits", "layer_0_output"}), "");
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string_view>
 
 #include "assay/log/json_text.h"
@@ -41,6 +42,31 @@ std::string with_layer_left_open(const std::string& name) {
   return name;
 }
 
+// The modules of one of the model's kinds of layers.
+Modules modules_of_layer(const HfModel& model, std::span<const OpSpec> layer) {
+  Modules modules;
+  modules[""] = {{Checkpoint::kOutput}};
+  for (const OpSpec& op : layer) {
+    const std::string module(hf_module(model, op));
+    if (!module.empty() && op.kind != OpKind::kConv) modules[module].push_back({op.out});
+    // The block that ends with this product.
+    const size_t dot = module.rfind('.');
+    const bool ends = op.out == Checkpoint::kAttnOut || op.out == Checkpoint::kFfnOut;
+    if (ends && dot != std::string::npos) modules[module.substr(0, dot)] = {{op.out}};
+  }
+  for (auto& [module, targets] : modules) {
+    if (targets.size() < 2) continue;
+    const bool is_attention = targets.size() == 3 && targets[0].checkpoint == Checkpoint::kQ;
+    for (size_t i = 0; i < targets.size(); ++i) {
+      targets[i].part =
+          is_attention ? std::string(1, "qkv"[i]) : fmt::format("{}/{}", i + 1, targets.size());
+    }
+    // Such rows are no part that a map can name.
+    if (is_attention && model.fused_by_kv_head) targets.clear();
+  }
+  return modules;
+}
+
 KnownModel modules_of(const HfModel& model) {
   KnownModel known;
   const auto add_outside = [&](std::string_view tensor, Checkpoint checkpoint) {
@@ -51,24 +77,9 @@ KnownModel modules_of(const HfModel& model) {
   const Architecture* architecture = find_architecture(model.architecture);
   if (architecture == nullptr) return known;
   add_outside(architecture->output_norm, Checkpoint::kFinalNorm);
-  known.in_layer[""] = {{Checkpoint::kOutput}};
-  for (const OpSpec& op : architecture->layer) {
-    const std::string module(hf_module(model, op));
-    if (!module.empty() && op.kind != OpKind::kConv) known.in_layer[module].push_back({op.out});
-    // The block that ends with this product.
-    const size_t dot = module.rfind('.');
-    const bool ends = op.out == Checkpoint::kAttnOut || op.out == Checkpoint::kFfnOut;
-    if (ends && dot != std::string::npos) known.in_layer[module.substr(0, dot)] = {{op.out}};
-  }
-  for (auto& [module, targets] : known.in_layer) {
-    if (targets.size() < 2) continue;
-    const bool is_attention = targets.size() == 3 && targets[0].checkpoint == Checkpoint::kQ;
-    for (size_t i = 0; i < targets.size(); ++i) {
-      targets[i].part =
-          is_attention ? std::string(1, "qkv"[i]) : fmt::format("{}/{}", i + 1, targets.size());
-    }
-    // Such rows are no part that a map can name.
-    if (is_attention && model.fused_by_kv_head) targets.clear();
+  known.in_layer = modules_of_layer(model, architecture->layer);
+  for (const LayerVariant& variant : architecture->variants) {
+    known.in_layer.merge(modules_of_layer(model, variant.ops));
   }
   return known;
 }

@@ -271,6 +271,22 @@ class Formats(DumpCase):
         self.assertEqual(rules, {"model.embed_tokens": "embedding", "model.layers.{N}": "layer_{N}_output", "lm_head": "logits",
                                  "model.layers.{N}.extra": None})  # fmt: skip
         self.assay("compare", self.log(values), "got.jsonl", "--map", "map.json", code=0)
+        self.assertIn("of transformers", self.assay("import", dump, "-o", "again.jsonl", code=0).stderr)
+
+    def test_a_suggested_map_knows_all_kinds_of_layers(self):
+        x = tensors()["layer_0_output"]
+        lfm2 = {"operator_norm": "attn_norm", "self_attn.q_proj": "q", "self_attn.out_proj": "attn_out",
+                "conv.in_proj": ["conv_b", "conv_c", "conv_x"], "conv.out_proj": "attn_out", "feed_forward.w2": "ffn_out"}  # fmt: skip
+        mixtral = {"self_attn.q_proj": "q", "self_attn.o_proj": "attn_out", "mlp.gate": "router", "mlp.experts": "ffn_out"}
+        for modules in lfm2, mixtral:
+            wide = {name: np.concatenate([x] * len(to), 1) if isinstance(to, list) else x for name, to in modules.items()}
+            dump = save_npz(self.folder, {f"model.layers.0.{name}": values for name, values in wide.items()})
+            self.assay("import", dump, "-o", "got.jsonl", "--suggest-map", "map.json", code=0)
+            found = {}
+            for rule in json.loads((self.folder / "map.json").read_text())["rules"]:
+                found.setdefault(rule["name"].removeprefix("model.layers.{N}."), set()).add(rule["to"])
+            want = {name: {f"layer_{{N}}_{one}" for one in (to if isinstance(to, list) else [to])} for name, to in modules.items()}
+            self.assertEqual(found, want)
 
 
 if __name__ == "__main__":

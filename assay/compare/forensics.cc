@@ -58,9 +58,19 @@ bool is_constant(std::span<const float> values) {
                      [&](float value) { return bits_of(value) == bits_of(values.front()); });
 }
 
-// Whether the checkpoint is a function of the token alone, wherever it stands.
+// Whether the name that another tool gave has 0 for its layer, or none.
+bool may_be_first_layer(const std::string& name) {
+  const size_t digit = name.find_first_of("0123456789");
+  if (digit == std::string::npos) return true;
+  const size_t end = std::min(name.find_first_not_of("0123456789", digit), name.size());
+  return name.find_first_not_of('0', digit) >= end;
+}
+
+// Whether the checkpoint is a function of the token alone, wherever it stands; of a name that Assay
+// does not have, whether it may be.
 bool depends_only_on_token(const std::string& checkpoint) {
   const CheckpointName name = parse_checkpoint_name(checkpoint);
+  if (!name.known) return may_be_first_layer(checkpoint);
   return name.name == "embedding" ||
          (name.layer == 0 &&
           (name.op == "attn_norm" || name.op == "q" || name.op == "k" || name.op == "v"));

@@ -139,6 +139,14 @@ TEST_F(ForensicsTest, FindsRepeatsUnlessTheTokenIsTheSame) {
       IsEmpty());
   EXPECT_THAT(kinds(analyze_log(put("c.jsonl", line("logits", 0, a) + line("logits", 9, a)))),
               ElementsAre(SuspicionKind::kRepeat));
+  // The same of names of other tools.
+  for (const std::string name : {"model.embed_tokens", "model.layers.0.input_layernorm"}) {
+    EXPECT_THAT(analyze_log(put("f.jsonl", line(name, 4, a) + line(name, 5, a))).suspicions,
+                IsEmpty());
+  }
+  EXPECT_THAT(kinds(analyze_log(
+                  put("g.jsonl", line("model.layers.10", 4, a) + line("model.layers.10", 5, a)))),
+              ElementsAre(SuspicionKind::kRepeat));
   // One layer's buffer in the place of another's; but rotation by nothing gives what it is given.
   EXPECT_THAT(kinds(analyze_log(
                   put("d.jsonl", line("layer_3_output", 4, a) + line("layer_4_output", 4, a)))),

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "assay/compare/log_index.h"
+#include "assay/compare/sequence_rows.h"
 #include "assay/log/log_reader.h"
 #include "base/error.h"
 
@@ -71,7 +72,9 @@ void add_robust(const Sums& sums, CheckpointStats& stats) {
 
 class Analyzer {
  public:
-  explicit Analyzer(const std::string& path) : log_(path) { analysis_.path = path; }
+  explicit Analyzer(const std::string& path) : log_(path), sequences_(path), loader_(log_.file()) {
+    analysis_.path = path;
+  }
 
   Analysis analyze() {
     while (const Record* record = log_.next()) add(*record);
@@ -86,16 +89,37 @@ class Analyzer {
   }
 
  private:
+  // A record of a whole sequence is one of each token.
   void add(const Record& record) {
-    const int32_t id = names_.id(record.checkpoint);
+    const int32_t rows = sequences_.rows_of(record, log_.place());
+    if (rows == 1) {
+      add_token(record);
+      return;
+    }
+    forensics_.find_contradiction(record, id_of(record.checkpoint), find_garbage(record));
+    for (int32_t row = 0; row < rows; ++row) {
+      Record& token = loader_.load_row(log_.place(), row, rows);
+      token.rank = record.rank;
+      add_token(token);
+    }
+  }
+
+  // The place of the checkpoint in analysis_.stats.
+  int32_t id_of(const std::string& checkpoint) {
+    const int32_t id = names_.id(checkpoint);
     if (id == static_cast<int32_t>(analysis_.stats.size())) {
       CheckpointStats stats;
-      stats.checkpoint = parse_checkpoint_name(record.checkpoint);
+      stats.checkpoint = parse_checkpoint_name(checkpoint);
       stats.min = std::numeric_limits<double>::infinity();
       stats.max = -stats.min;
       analysis_.stats.push_back(stats);
       sums_.emplace_back();
     }
+    return id;
+  }
+
+  void add_token(const Record& record) {
+    const int32_t id = id_of(record.checkpoint);
     ++analysis_.records;
     tokens_.insert(record.token_idx);
     add_values(record, analysis_.stats[static_cast<size_t>(id)], sums_[static_cast<size_t>(id)]);
@@ -258,6 +282,8 @@ class Analyzer {
   }
 
   LogReader log_;
+  SequenceRows sequences_;
+  RecordLoader loader_;
   Analysis analysis_;
   NameTable names_;
   std::vector<Sums> sums_;

@@ -66,7 +66,8 @@ struct Analysis {
   std::vector<std::string> warnings;
 };
 
-// Reads the log once. Besides find_garbage(), holds the records of a log against each other
+// Reads the log once, twice where it may hold whole sequences (SequenceRows), whose rows are
+// records of their own. Besides find_garbage(), holds the records of a log against each other
 // (Forensics). Throws Error if the log cannot be read or holds no records.
 Analysis analyze_log(const std::string& path);
 

@@ -57,6 +57,10 @@ class Forensics {
   void add(const Record& record, int32_t checkpoint, const std::vector<Garbage>& found,
            const std::vector<int64_t>& tokens);
 
+  // The part of add() that is for a record of a whole sequence; add() is given its rows.
+  void find_contradiction(const Record& record, int32_t checkpoint,
+                          const std::vector<Garbage>& found);
+
   struct Word {
     int32_t checkpoint;
     int64_t token_idx;
@@ -94,8 +98,6 @@ class Forensics {
     bool has_before = false;
   };
 
-  void find_contradiction(const Record& record, int32_t checkpoint,
-                          const std::vector<Garbage>& found);
   void find_conflict(const Record& record, int32_t checkpoint);
   void find_constants(const Record& record, int32_t checkpoint);
   void find_repeats(const Record& record, int32_t checkpoint, const std::vector<int64_t>& tokens);

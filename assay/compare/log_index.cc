@@ -6,25 +6,13 @@
 #include <utility>
 
 #include "assay/compare/checkpoint_order.h"
-#include "assay/compare/log_probabilities.h"
 #include "assay/compare/record_content.h"
 #include "assay/compare/run_index.h"
+#include "assay/compare/sequence_rows.h"
 #include "base/count_of.h"
 #include "base/error.h"
-#include "model/architecture.h"
 
 namespace assay {
-namespace {
-
-// Whether a token has one row of the checkpoint, and no heads or experts.
-bool has_one_dimension(const std::string& checkpoint) {
-  if (is_logits_name(checkpoint)) return true;
-  const CheckpointName name = parse_checkpoint_name(checkpoint);
-  const std::optional<Checkpoint> known = find_checkpoint(name.op, name.layer >= 0);
-  return known && has_model_width(*known);
-}
-
-}  // namespace
 
 int32_t NameTable::id(std::string_view name) {
   const auto [place, added] = ids_.try_emplace(std::string(name), size());

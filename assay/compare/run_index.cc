@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "assay/compare/checkpoint_order.h"
+#include "assay/compare/sequence_rows.h"
 #include "base/count_of.h"
 #include "base/error.h"
 
@@ -28,21 +29,6 @@ std::string left_out_warning(const std::string& path, const char* why,
   return fmt::format("{}: {} {} left out: {}{}", printable(path),
                      count_of(names.size(), "name is", "names are"), why, shown,
                      names.size() > kShown ? ", ..." : "");
-}
-
-// The leading dimension of a shape of several that divides the elements; 1 if there is none.
-// `bytes`: of the line, which no more rows than that can have values in.
-int32_t leading_rows(const Record& record, int64_t bytes) {
-  constexpr int64_t kMaxRows = int64_t{1} << 24;
-  constexpr int64_t kMaxTokens = int64_t{1} << 62;
-  size_t first = 0;
-  while (first < record.shape.size() && record.shape[first] == 1) ++first;
-  if (record.shape.size() < first + 2) return 1;
-  const int64_t rows = record.shape[first];
-  const bool fits = rows > 1 && rows <= std::min(kMaxRows, bytes) &&
-                    record.token_idx < kMaxTokens && record.n % rows == 0 &&
-                    element_count(record.shape) == record.n;
-  return fits ? static_cast<int32_t>(rows) : 1;
 }
 
 }  // namespace

@@ -37,6 +37,36 @@ TEST_F(AnalysisTest, CountsAndDescribes) {
   EXPECT_EQ(analysis.positions.at(0), 1);
 }
 
+// Breaks if a record of a whole sequence counted as one of a single token: then one garbage value
+// made all tokens garbage, at an index beyond the tensor's width.
+TEST_F(AnalysisTest, RecordsOfWholeSequencesAreOneOfEachToken) {
+  const auto sequence = [](const std::string& checkpoint, const std::string& shape,
+                           const std::string& more = "") {
+    return R"({"checkpoint":")" + checkpoint + R"(","token_idx":4,"dtype":"f32","shape":)" + shape +
+           R"(,"values":[1,2,"NaN",-2,0.5,7])" + more + "}\n";
+  };
+  const Analysis analysis =
+      analyze_log(put("a.jsonl", sequence("layer_0_q", "[3,2]") + sequence("embedding", "[3,2]")));
+  EXPECT_EQ(analysis.records, 6);
+  EXPECT_EQ(analysis.tokens, 3);
+  EXPECT_EQ(analysis.garbage_tokens, 1);
+  ASSERT_FALSE(analysis.garbage.empty());
+  EXPECT_EQ(analysis.garbage[0].token_idx, 5);
+  EXPECT_EQ(analysis.garbage[0].garbage.index, 0);
+  // Heads of one token, by its dims or for lack of anything else.
+  EXPECT_EQ(analyze_log(put("b.jsonl", sequence("layer_0_q", "[3,2]"))).records, 1);
+  const std::string heads = sequence("layer_0_q", "[3,2]", R"(,"dims":"heads d")");
+  EXPECT_EQ(analyze_log(put("c.jsonl", heads + sequence("logits", "[3,2]"))).records, 4);
+  EXPECT_EQ(analyze_log(put("d.jsonl", sequence("own name", "[3,2]", R"(,"dims":"t h")"))).records,
+            3);
+  // What the record says of all its rows is held to them.
+  const Analysis wrong = analyze_log(
+      put("e.jsonl", sequence("embedding", "[3,2]",
+                              R"(,"summary":{"min":-2,"max":2,"mean":0,"l2":3,"nonfinite":0})")));
+  ASSERT_EQ(wrong.suspicions.size(), 1U);
+  EXPECT_EQ(wrong.suspicions[0].kind, SuspicionKind::kContradiction);
+}
+
 // Pointers whose low half happens to be a small number are known by those of other records.
 TEST_F(AnalysisTest, FindsHeapPointersBySharedHighBits) {
   const std::vector<float> rest = {3, -2, 4, 1, 5, -6, 2, 8};

@@ -10,7 +10,7 @@ namespace assay {
 
 // A feature's model, for engines.
 struct SuiteModel {
-  std::string folder;  // config.json and safetensors
+  std::string folder;  // config.json, safetensors, tokenizer
   std::string gguf;    // empty where GGUF cannot state it
 };
 

@@ -8,8 +8,10 @@
 #include "assay/conform/feature.h"
 #include "assay/conform/feature_model.h"
 #include "assay/conform/judge.h"
+#include "assay/conform/work_folder.h"
 #include "assay/record/run.h"
 #include "base/error.h"
+#include "base/json_file.h"
 #include "engine/gguf.h"
 #include "tests/support/named_case.h"
 #include "tests/support/paths.h"
@@ -72,6 +74,19 @@ std::string name_of(const testing::TestParamInfo<size_t>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Suite, EachFeature, testing::Range(size_t{0}, suite().size()), name_of);
+
+// Breaks if an engine that loads no model without a tokenizer were given none, or other ids.
+TEST_P(EachFeature, HasATokenizer) {
+  const SuiteModel model = WorkFolder(path("work")).write_model(feature());
+  const rapidjson::Document tokenizer =
+      read_json_file(model.folder + "/tokenizer.json", kMostBytes, "");
+  EXPECT_TRUE(std::filesystem::exists(model.folder + "/tokenizer_config.json"));
+  if (!feature().files.empty()) return;  // its own
+  const rapidjson::Value& words = tokenizer["model"]["vocab"];
+  for (const int32_t token : feature().tokens) {
+    EXPECT_EQ(words[("t" + std::to_string(token)).c_str()].GetInt(), token);
+  }
+}
 
 // From the folder and from the GGUF file, which are small.
 TEST_P(EachFeature, IsHonouredByAssay) {

@@ -76,8 +76,10 @@ bool is_accepted(const Candidate& candidate, const JudgingContext& context) {
   if (!(fit.first_left <= kMaxLeftOfFirst)) return false;
   if (known < 2 && !(ratio <= kMaxResidualOfOneToken)) return false;
   const double freedom = static_cast<double>(fit.features - candidate.parameters);
-  // That a direction of `freedom` dimensions leaves so little is no chance.
-  return freedom / 2 * std::log(ratio) < std::log(kChance);
+  // That a direction of `freedom` dimensions leaves so little is no chance. Of a few numbers a
+  // fitted one may leave less than float does.
+  const double left = std::max(ratio, kFloatNoise * kFloatNoise);
+  return freedom / 2 * std::log(left) < std::log(kChance);
 }
 
 // Those that leave as little as `best` with no more free numbers, `best` first; one for each text
@@ -179,9 +181,13 @@ bool has_nearer_factor(const std::vector<Candidate>& candidates, const Candidate
   });
 }
 
-// A sign or a factor on a branch and one where it is added are one arithmetic.
+// A sign or a factor on a branch and one where it is added are one arithmetic, and so are a factor
+// of q or k and one of their product.
 bool are_factors(const std::set<std::string>& names) {
-  return std::all_of(names.begin(), names.end(), is_factor);
+  const auto is_of_scores = [](const std::string& name) {
+    return name == "scale" || name == "attention_scale" || name == "rope_attention_factor";
+  };
+  return std::ranges::all_of(names, is_factor) || std::ranges::all_of(names, is_of_scores);
 }
 
 // Whether a mistake in some of the layers and another one in all of them, or in an op that there

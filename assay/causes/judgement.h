@@ -21,6 +21,7 @@ struct Candidate {
   int rank = 0;
   Fit fit;
   bool in_some_layers = false;  // of those that could have it
+  double parameter = 0;         // that was chosen
   double score() const { return fit.ratio(); }
 };
 

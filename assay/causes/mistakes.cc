@@ -16,6 +16,7 @@ using mistakes::Mistake;
 BoundMistake bind(const Network& network, const Mistake& mistake) {
   BoundMistake bound{.name = mistake.cause,
                      .text = [&](double parameter) { return mistake.text(network, parameter); },
+                     .text_of_layer = mistake.text_of_layer,
                      .change = {},
                      .compute = [&](Op op, const Inputs& inputs, double parameter) -> Matrix {
                        if (!is_possible(mistake, network, op)) return {};
@@ -112,6 +113,9 @@ std::vector<Kinds> families_of(Checkpoint checkpoint, const BoundMistake& mistak
     return {{Checkpoint::kFfnGate, Checkpoint::kFfnUp}};
   }
   if (name == "rope_pairing" && kind == OpKind::kLinear) return {{Checkpoint::kQ, Checkpoint::kK}};
+  if (name == "expert_order" && kind == OpKind::kExpertLinear) {
+    return {{Checkpoint::kFfnGate, Checkpoint::kFfnUp, Checkpoint::kExpertOut}};
+  }
   std::vector<Kinds> families;
   if (name == "rope_scaling") {
     families = {{Checkpoint::kQRope, Checkpoint::kKRope, Checkpoint::kAttn}};
@@ -122,6 +126,7 @@ std::vector<Kinds> families_of(Checkpoint checkpoint, const BoundMistake& mistak
                                 kind == OpKind::kAdd || kind == OpKind::kActivation;
   if (kind == OpKind::kNorm) {
     families.push_back({Checkpoint::kQNorm, Checkpoint::kKNorm});
+    families.push_back({Checkpoint::kPostAttnNorm, Checkpoint::kPostFfnNorm});
     families.push_back({Checkpoint::kAttnNorm, Checkpoint::kFfnNorm});
     families.push_back({Checkpoint::kAttnNorm, Checkpoint::kFfnNorm, Checkpoint::kFinalNorm});
     Kinds of_layers = kinds_with([](OpKind each) { return each == OpKind::kNorm; });

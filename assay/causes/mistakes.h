@@ -13,6 +13,8 @@ struct BoundMistake {
   std::string name;  // as it stands in "causes" of the JSON
   // What the engine does, as "rotates ..."; takes the parameter where there is one.
   std::function<std::string(double parameter)> text;
+  // The same of it in all that a layer adds to the residual stream; may be empty.
+  std::function<std::string(double parameter)> text_of_layer;
   // Of the right result, where it is a change of that.
   std::function<Matrix(const Matrix& right, double parameter)> change;
   std::function<Matrix(Op op, const Inputs& inputs, double parameter)> compute;

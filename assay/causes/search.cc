@@ -33,32 +33,19 @@ bool is_plain_factor(const BoundMistake& mistake, double parameter) {
          (!is_whole(parameter) || std::round(parameter) < 0 || std::round(parameter) == 1);
 }
 
-// What layers of one network may have or not: an engine can be wrong about those alone.
-struct Trait {
-  bool (*has)(const Network& network, int layer);
-  std::string_view with;
-  std::string_view without;
-};
-constexpr Trait kTraits[] = {
-    {[](const Network& network, int layer) {
-       return find_spec(network.layer(layer), Checkpoint::kRouter) != nullptr;
-     },
-     "with experts", "without experts"},
-    {[](const Network& network, int layer) {
-       return network.model != nullptr && network.model->config().layer(layer).window > 0;
-     },
-     "with a window", "without a window"}};
+constexpr std::string_view kTokenShift = "token_shift";
 
 // Where a walk over several layers computes every position up to the last one that is tried.
 constexpr int64_t kReach = 32;
 // Positions that a mistake is tried at before it is tried at all.
 constexpr size_t kScreened = 3;
 
-// Without those beyond the last known token, where only the tokens tell what is computed.
-void leave_out_unknown(const Network& network, TensorStore& store, Op target,
+// Without those beyond the last known token, where only the tokens tell what is computed; as long
+// as one that has diverged is left.
+void leave_out_unknown(const Network& network, TensorStore& store, Op target, int64_t first_token,
                        std::vector<int64_t>& all) {
   const int64_t n_known = std::ssize(store.known_tokens());
-  if (all.empty() || all.back() < n_known || all.front() >= n_known) return;
+  if (all.empty() || all.back() < n_known || first_token >= n_known) return;
   if (Chain(network, store, target, all, true).complete()) return;
   std::vector<int64_t> known = all;
   std::erase_if(known, [&](int64_t one) { return one >= n_known; });
@@ -69,7 +56,7 @@ std::vector<int64_t> positions(const Network& network, TensorStore& store, Op ta
                                const Search::Where& where) {
   auto all = positions_to_try(store, target.name(), where.first_token);
   if (where.tail) std::erase_if(all, [&](int64_t one) { return one < where.tail->from; });
-  leave_out_unknown(network, store, target, all);
+  leave_out_unknown(network, store, target, where.first_token, all);
   if (all.empty() || all.back() < where.first_token + kReach) return all;
   std::vector<int64_t> near = all;
   std::erase_if(near, [&](int64_t one) { return one >= where.first_token + kReach; });
@@ -135,9 +122,38 @@ void Search::make_screen() {
   screen_ = std::move(screen);
 }
 
+// Where each result is moved to another token, that of the token beside one of the evidence is
+// needed too: it may be none of it.
+void Search::make_neighbours() {
+  const auto has_holes = [](const Evidence::Token& token) { return !token.holes.empty(); };
+  // What is not finite may spread to all that reads it.
+  if (std::ranges::any_of(evidence_.tokens(), has_holes)) return;
+  std::set<int64_t> at;
+  for (const Evidence::Token& token : evidence_.tokens()) {
+    const int64_t last = evidence_.tokens().back().token_idx;
+    for (int64_t by = -1; by <= 1; ++by) {
+      const int64_t beside = token.token_idx + by;
+      if (beside >= 0 && beside <= last) at.insert(beside);
+    }
+  }
+  if (at.size() == evidence_.tokens().size()) return;
+  auto chain = std::make_unique<Chain>(network_, store_, context_.target,
+                                       std::vector<int64_t>(at.begin(), at.end()));
+  if (!chain->complete()) return;
+  const double work = chain->base_multiplications();
+  if (!(multiplications_ + work <= max_multiplications_)) return;
+  chain->base();
+  multiplications_ += work;
+  neighbours_ = std::move(chain);
+}
+
+const Chain& Search::chain_for(const BoundMistake& mistake) const {
+  return neighbours_ && mistake.name == kTokenShift ? *neighbours_ : chain_;
+}
+
 // Not a mistake that lets a position read those after it, which a screen has not got.
 bool Search::is_screened(const Try& one) const {
-  const bool reads_ahead = one.mistake.name == "token_shift" ||
+  const bool reads_ahead = one.mistake.name == kTokenShift ||
                            (one.op.checkpoint == Checkpoint::kAttn && one.mistake.grid.empty());
   return screen_ && !reads_ahead;
 }
@@ -191,6 +207,7 @@ void Search::try_recomputed() {
   context_.base_ratio = evidence_.fit(right_).ratio();
   if (is_inherited()) return;
   make_screen();
+  make_neighbours();
   const std::vector<Try> tries = to_try();
   int64_t done = 0;
   const auto count = [&] {
@@ -281,57 +298,6 @@ bool Search::take(Outcome& outcome) {
   return true;
 }
 
-// The mistakes of each op of the chain, those of its own kind before those that any op may have. An
-// op of several layers in the chain is tried in all of them, as an engine calls one function for
-// each, then in those that differ from others in what they have, and after that in single ones.
-std::vector<Search::Try> Search::to_try() const {
-  std::vector<Try> tries;
-  for (const bool generic : {false, true}) add_tries_in_all(generic, tries);
-  add_tries_in_alike(tries);
-  for (const bool generic : {false, true}) add_tries_in_one(generic, tries);
-  return tries;
-}
-
-void Search::add_tries_in_all(bool generic, std::vector<Try>& tries) const {
-  std::set<Checkpoint> seen;
-  for (const Op op : chain_.ops()) {
-    if (!chain_.is_suspect(op) || !seen.insert(op.checkpoint).second) continue;
-    for (BoundMistake& mistake : mistakes_of(network_, op)) {
-      if (mistake.generic == generic) tries.push_back({std::move(mistake), op});
-    }
-  }
-}
-
-void Search::add_tries_in_alike(std::vector<Try>& tries) const {
-  std::set<std::pair<Checkpoint, std::set<int>>> seen;
-  for (const Op op : chain_.ops()) {
-    if (op.layer < 0 || !chain_.is_suspect(op)) continue;
-    const std::set<Op> all = places({op.checkpoint});
-    for (const Trait& trait : kTraits) {
-      const bool has = trait.has(network_, op.layer);
-      std::set<int> layers;
-      for (const Op other : all) {
-        if (trait.has(network_, other.layer) == has) layers.insert(other.layer);
-      }
-      if (layers.size() < 2 || layers.size() == all.size()) continue;
-      if (!seen.insert({op.checkpoint, layers}).second) continue;
-      for (BoundMistake& mistake : mistakes_of(network_, op)) {
-        if (mistake.generic) continue;
-        tries.push_back({std::move(mistake), op, layers, has ? trait.with : trait.without});
-      }
-    }
-  }
-}
-
-void Search::add_tries_in_one(bool generic, std::vector<Try>& tries) const {
-  for (const Op op : chain_.ops()) {
-    if (!chain_.is_suspect(op) || !is_repeated(op.checkpoint)) continue;
-    for (BoundMistake& mistake : mistakes_of(network_, op)) {
-      if (mistake.generic == generic) tries.push_back({std::move(mistake), op, {op.layer}});
-    }
-  }
-}
-
 // The ops of these kinds that may be wrong, of these layers of the chain or all.
 std::set<Op> Search::places(const Kinds& kinds, const std::set<int>& layers) const {
   std::set<Op> found;
@@ -377,18 +343,19 @@ void Search::try_in_chain(const Try& one, const Kinds& kinds, double most, Outco
   const int rank = !one.mistake.generic ? 0 : one.op == context_.target ? 1 : 2;
   const Predict screened =
       is_screened(one) ? predictor(one, kinds, screen_->chain, most, outcome) : Predict();
-  auto found = candidate(one.mistake, predictor(one, kinds, chain_, most, outcome), rank,
-                         place_of(kinds, one), screened);
+  const Chain& chain = chain_for(one.mistake);
+  const Trial trial{evidence_, chain.positions(), predictor(one, kinds, chain, most, outcome)};
+  auto found = candidate(one.mistake, trial, rank, place_of(kinds, one), screened);
   if (!found) return;
   found->in_some_layers = !one.layers.empty();
+  tell_as_layer(kinds, one, *found);
   outcome.candidates.push_back(std::move(*found));
 }
 
 // Nothing where it is rather another mistake or none.
-std::optional<Candidate> Search::candidate(const BoundMistake& mistake, const Predict& predict,
+std::optional<Candidate> Search::candidate(const BoundMistake& mistake, const Trial& trial,
                                            int rank, const std::string& where,
                                            const Predict& screened) const {
-  const Trial trial{evidence_, predicted_at_, predict};
   const bool in_steps = chain_.spans_layers();
   Tuned tuned;
   if (screened) {
@@ -404,16 +371,21 @@ std::optional<Candidate> Search::candidate(const BoundMistake& mistake, const Pr
       is_like_zero(trial, tuned, floor_ratio(context_))) {
     tuned = {0, trial.fit(0)};
   }
-  const bool is_scale = mistake.name == "scale";
-  if (is_scale &&
-      (is_nearly_one(tuned.parameter) || is_like_zero(trial, tuned, floor_ratio(context_)))) {
+  const double floor = floor_ratio(context_);
+  if (mistake.name == "scale" &&
+      (is_nearly_one(tuned.parameter) || is_like_zero(trial, tuned, floor) ||
+       is_like_infinity(trial, tuned, floor))) {
     return std::nullopt;
   }
   const bool fitted = mistake.refine && !is_whole(tuned.parameter);
   const bool plain_factor = is_plain_factor(mistake, tuned.parameter);
-  return Candidate{
-      mistake.name, where, mistake.text(tuned.parameter), fitted ? 1 : 0, plain_factor ? 3 : rank,
-      tuned.fit};
+  return Candidate{.name = mistake.name,
+                   .where = where,
+                   .text = mistake.text(tuned.parameter),
+                   .parameters = fitted ? 1 : 0,
+                   .rank = plain_factor ? 3 : rank,
+                   .fit = tuned.fit,
+                   .parameter = tuned.parameter};
 }
 
 // The checkpoints of these kinds that `one` changes, in words.
@@ -431,6 +403,19 @@ std::string Search::place_of(const Kinds& kinds, const Try& one) const {
   if (names.size() == 1) return first;
   names.erase(names.begin());
   return fmt::format("{}, like {},", first, fmt::join(names, " and "));
+}
+
+// Of all that a single layer adds to the residual stream, in words of the layer.
+void Search::tell_as_layer(const Kinds& kinds, const Try& one, Candidate& found) const {
+  if (!one.mistake.text_of_layer) return;
+  const std::set<Op> wrong = places(kinds, one.layers);
+  const int layer = wrong.begin()->layer;
+  const bool is_all = wrong.contains({Checkpoint::kAttnResidual, layer}) &&
+                      wrong.contains({Checkpoint::kOutput, layer});
+  const std::string text = one.mistake.text_of_layer(found.parameter);
+  if (!is_all || wrong.size() != 2 || text.empty()) return;
+  found.where = fmt::format("layer_{}", layer);
+  found.text = text;
 }
 
 void Search::try_fitted() {

@@ -74,6 +74,8 @@ class Search {
 
   bool can_recompute() const;
   void make_screen();
+  void make_neighbours();
+  const Chain& chain_for(const BoundMistake& mistake) const;
   bool is_screened(const Try& one) const;
   bool may_have_bias() const;
   bool is_settled() const;
@@ -96,12 +98,13 @@ class Search {
   void try_before_bias(const BoundMistake& mistake, const Matrix& right);
   void try_sibling();
   void try_fitted();
-  std::optional<Candidate> candidate(const BoundMistake& mistake, const Predict& predict, int rank,
+  std::optional<Candidate> candidate(const BoundMistake& mistake, const Trial& trial, int rank,
                                      const std::string& where, const Predict& screened = {}) const;
   Kinds in_chain(const Kinds& kinds, const BoundMistake& mistake) const;
   std::set<Op> places(const Kinds& kinds, const std::set<int>& layers = {}) const;
   bool is_repeated(Checkpoint kind) const { return places({kind}).size() > 1; }
   std::string place_of(const Kinds& kinds, const Try& one) const;
+  void tell_as_layer(const Kinds& kinds, const Try& one, Candidate& found) const;
   std::string hint() const;
   std::string missing_input_hint() const;
 
@@ -112,6 +115,8 @@ class Search {
   Evidence evidence_;
   Chain chain_;
   std::unique_ptr<Screen> screen_;
+  // The chain with the positions beside those of the evidence, whose results may be moved there.
+  std::unique_ptr<Chain> neighbours_;
   JudgingContext context_;
   std::vector<int64_t> predicted_at_;       // the positions of what is predicted
   std::vector<std::vector<double>> right_;  // what the checkpoint should be, in features

@@ -29,7 +29,8 @@ void Search::try_on_reference() {
   for (const BoundMistake& mistake : mistakes_of(network_, context_.target)) {
     if (!mistake.change) continue;
     const auto changed = [&](double parameter) { return mistake.change(*right, parameter); };
-    if (auto found = candidate(mistake, changed, 0, name)) candidates_.push_back(*found);
+    const Trial trial{evidence_, predicted_at_, changed};
+    if (auto found = candidate(mistake, trial, 0, name)) candidates_.push_back(*found);
     if (network_.kind_of(context_.target) == OpKind::kLinear &&
         mistake.grid.size() <= kMaxBeforeBias) {
       try_before_bias(mistake, *right);
@@ -64,9 +65,9 @@ void Search::try_before_bias(const BoundMistake& mistake, const Matrix& right) {
   if (cut || !has_distinct_rows(right_, kMinForBias)) return;
   constexpr double kOfBias = 0.1;
   const double most = kOfBias * evidence_.fit(biased(right), predicted_at_).residual;
-  auto found = candidate(
-      before, [&](double parameter) { return biased(mistake.change(right, parameter)); }, 1,
-      context_.target.name());
+  const Trial trial{evidence_, predicted_at_,
+                    [&](double parameter) { return biased(mistake.change(right, parameter)); }};
+  auto found = candidate(before, trial, 1, context_.target.name());
   if (!found || !(found->fit.residual <= most)) return;
   found->parameters = right.columns;
   candidates_.push_back(*found);
@@ -84,8 +85,8 @@ void Search::try_sibling() {
     BoundMistake mistake;
     mistake.name = name;
     mistake.text = [&](double) { return fmt::format("holds {}", other->name()); };
-    candidates_.push_back(*candidate(
-        mistake, [&](double) { return *values; }, 0, target.name()));
+    const Trial trial{evidence_, predicted_at_, [&](double) { return *values; }};
+    candidates_.push_back(*candidate(mistake, trial, 0, target.name()));
   }
 }
 

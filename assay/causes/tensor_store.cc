@@ -1,5 +1,6 @@
 #include "assay/causes/tensor_store.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -113,7 +114,8 @@ void TensorStore::use_unjudged(bool use) {
 
 std::shared_ptr<const Matrix> TensorStore::computed(const std::string& checkpoint,
                                                     const std::vector<int64_t>& positions) {
-  if (!use_unjudged_ && comparison_.ref_log->names().find(checkpoint) < 0) return nullptr;
+  const auto is_judged = [&](int64_t position) { return result(checkpoint, position) != nullptr; };
+  if (!use_unjudged_ && !std::ranges::all_of(positions, is_judged)) return nullptr;
   return matrix(checkpoint, positions, false);
 }
 

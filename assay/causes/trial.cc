@@ -81,6 +81,15 @@ Tuned narrow(const Trial& trial, double low, double high) {
   return of_a.fit.ratio() < of_b.fit.ratio() ? of_a : of_b;
 }
 
+// Of a factor as far from 1 as that, or from its inverse, another one may leave as little.
+constexpr double kSmall = 0.05;
+
+bool leaves_as_little(const Trial& trial, const Tuned& factor, double times, double noise) {
+  constexpr double kAsGood = 4;
+  const double ratio = trial.fit(times * factor.parameter).ratio();
+  return ratio <= std::max(kAsGood * factor.fit.ratio(), noise);
+}
+
 }  // namespace
 
 Fit Trial::fit(double parameter) const {
@@ -131,12 +140,14 @@ Tuned refine(const Trial& trial, const BoundMistake& mistake, const Tuned& best)
 }
 
 bool is_like_zero(const Trial& trial, const Tuned& factor, double noise) {
-  constexpr double kSmall = 0.05;
   constexpr double kFarSmaller = 0.01;
-  constexpr double kAsGood = 4;
-  if (!(std::abs(factor.parameter) < kSmall)) return false;
-  const double ratio = trial.fit(kFarSmaller * factor.parameter).ratio();
-  return ratio <= std::max(kAsGood * factor.fit.ratio(), noise);
+  return std::abs(factor.parameter) < kSmall && leaves_as_little(trial, factor, kFarSmaller, noise);
+}
+
+bool is_like_infinity(const Trial& trial, const Tuned& factor, double noise) {
+  constexpr double kFarLarger = 100;
+  return std::abs(factor.parameter) > 1 / kSmall &&
+         leaves_as_little(trial, factor, kFarLarger, noise);
 }
 
 Tuned polish(const Trial& trial, const BoundMistake& mistake, const Tuned& near) {

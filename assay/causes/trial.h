@@ -45,4 +45,7 @@ Tuned polish(const Trial& trial, const BoundMistake& mistake, const Tuned& near)
 // (of squares): then nothing shows what the factor is.
 bool is_like_zero(const Trial& trial, const Tuned& factor, double noise);
 
+// The same of one that is far larger, as where a softmax has nothing beside the largest.
+bool is_like_infinity(const Trial& trial, const Tuned& factor, double noise);
+
 }  // namespace assay::causes

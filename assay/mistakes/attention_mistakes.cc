@@ -14,201 +14,6 @@ using reference::AttentionVariant;
 
 constexpr FaultGroup kCache = FaultGroup::kCache;
 
-// What no kernel does: the naive attention in another way, of an engine's calls too.
-KernelHooks varied(std::function<void(AttentionVariant&, const OpContext&)> edit) {
-  return {.attention = [edit = std::move(edit)](const OpContext& context, const AttentionCall& call,
-                                                Kernels&) {
-    const std::vector<const Matrix*>& rows = context.inputs.rows;
-    AttentionVariant variant{.n_keys = rows.empty() ? call.first_position + call.n_tokens
-                                                    : rows[1]->rows};
-    edit(variant, context);
-    reference::run(call, variant);
-  }};
-}
-
-int64_t window_at(const Network& network, Op op) {
-  return network.attention_shape(op).window;
-}
-
-// Which key a query sees; both are positions.
-struct Pair {
-  int64_t query;
-  int64_t key;
-  int64_t window;  // 0: none
-  int64_t prompt;  // tokens that go through the network together
-
-  // Within a window that ends at `last`.
-  bool ends_at(int64_t last) const { return key <= last && (window == 0 || key > last - window); }
-  bool is_in_window() const { return window == 0 || key > query - window; }
-};
-
-Mistake mask(std::string text, std::function<bool(const Pair&)> sees,
-             std::vector<Injected> faults = {}) {
-  return {
-      .cause = "attention_mask",
-      .text = plainly(std::move(text)),
-      .edit = varied([sees = std::move(sees)](AttentionVariant& variant, const OpContext& context) {
-        const int64_t window = window_at(context.network, context.op());
-        variant.sees = [&sees, window, prompt = context.n_together](int64_t query, int64_t key) {
-          return sees({query, key, window, prompt});
-        };
-      }),
-      .faults = std::move(faults)};
-}
-
-Mistake prompt_mask(std::string text, std::function<bool(const Pair&)> sees,
-                    std::vector<Injected> faults = {}) {
-  Mistake mistake = mask(std::move(text), std::move(sees), std::move(faults));
-  mistake.possible = [](const Network& network, Op) { return network.n_prompt > 0; };
-  return mistake;
-}
-
-std::string needs_window(const Model& model) {
-  return model.config().sliding_window > 0 ? "" : "it has no sliding window";
-}
-
-bool has_window(const Network& network, Op op) {
-  return window_at(network, op) > 0;
-}
-
-// Of a network that has windows in other layers.
-bool lacks_window(const Network& network, Op op) {
-  return network.window > 0 && window_at(network, op) == 0;
-}
-
-// That of the layer so many before or after; as if the layers went on.
-int64_t window_of_other(const Network& network, Op op, int by) {
-  const int period = network.model->config().architecture->window_period;
-  int layer = op.layer + by;
-  if (layer < 0) layer += period;
-  if (layer >= network.n_layers) layer -= period;
-  return window_at(network, {op.checkpoint, std::clamp(layer, 0, network.n_layers - 1)});
-}
-
-bool has_other_window_beside(const Network& network, Op op) {
-  return network.model != nullptr && network.window > 0 &&
-         (window_of_other(network, op, -1) != window_at(network, op) ||
-          window_of_other(network, op, 1) != window_at(network, op));
-}
-
-bool mixes_windows(const ModelConfig& config) {
-  return config.sliding_window > 0 &&
-         std::ranges::any_of(config.layers,
-                             [](const LayerConfig& layer) { return layer.window == 0; });
-}
-
-std::string window_text(const Network& network, double value) {
-  return network.window > 0 ? fmt::format("attends to a window of {:.0f} tokens in place of {}",
-                                          value, network.window)
-                            : fmt::format("attends to a window of {:.0f} tokens", value);
-}
-
-std::vector<double> window_grid(const Network& network) {
-  const int64_t window = network.window;
-  std::vector<double> grid;
-  for (int64_t value = 1; value <= 32; ++value) {
-    if (value != window) grid.push_back(static_cast<double>(value));
-  }
-  for (const int64_t value :
-       {window - 1, window + 1, int64_t{64}, int64_t{128}, int64_t{256}, int64_t{512}}) {
-    if (value > 32 && value != window) grid.push_back(static_cast<double>(value));
-  }
-  std::sort(grid.begin(), grid.end());
-  return grid;
-}
-
-// A fault in which layers have a window.
-Injected in_all_layers(const char* name, const char* what,
-                       std::function<double(const OpContext&)> parameter = {}) {
-  return {.name = name,
-          .group = FaultGroup::kAttention,
-          .what = what,
-          .at = Checkpoint::kAttn,
-          .unsupported_reason = needs("layers with and without a window", mixes_windows),
-          .parameter = std::move(parameter),
-          .in_every_layer = true,
-          .in_arguments = true};
-}
-
-std::vector<Mistake> mask_mistakes() {
-  const auto window = [](AttentionCall& call, double keys) {
-    call.shape.window = static_cast<int64_t>(keys);
-  };
-  return {mask("lets a token attend to all that follow it (no causal mask)",
-               [](const Pair&) { return true; }),
-          prompt_mask("lets a token of the prompt attend to all of it (no causal mask)",
-                      [](const Pair& p) { return p.key <= p.query || p.key < p.prompt; },
-                      {{"mask-missing", FaultGroup::kAttention,
-                        "a query sees all keys of its batch", Checkpoint::kAttn}}),
-          prompt_mask("lets a token of the prompt attend to the one after it",
-                      [](const Pair& p) {
-                        const bool next = p.key == p.query + 1 && p.key < p.prompt;
-                        return (p.key <= p.query || next) && p.is_in_window();
-                      }),
-          prompt_mask(
-              "lets a token of the prompt attend to the one after it (and shifts the window)",
-              [](const Pair& p) { return p.ends_at(p.query + (p.query + 1 < p.prompt ? 1 : 0)); },
-              {{"mask-sees-next", FaultGroup::kAttention, "a query sees the key after its own too",
-                Checkpoint::kAttn}}),
-          mask("lets a token attend to the one after it",
-               [](const Pair& p) { return p.key <= p.query + 1 && p.is_in_window(); }),
-          mask("does not let a token attend to itself",
-               [](const Pair& p) {
-                 return (p.key < p.query || (p.query == 0 && p.key == 0)) && p.is_in_window();
-               },
-               {{"mask-misses-own", FaultGroup::kAttention, "a query does not see its own key",
-                 Checkpoint::kAttn}}),
-          mask("does not attend to the first token",
-               [](const Pair& p) { return p.ends_at(p.query) && (p.key > 0 || p.query == 0); },
-               {{"mask-misses-first", FaultGroup::kAttention,
-                 "no query but the first sees the first key", Checkpoint::kAttn}}),
-          {.cause = "attention_window",
-           .text = plainly("ignores the sliding window"),
-           .edit = called([](AttentionCall& call, double) { call.shape.window = 0; }),
-           .possible = has_window,
-           .faults = {{"window-missing", FaultGroup::kAttention, "the sliding window is ignored",
-                       Checkpoint::kAttn, needs_window}}},
-          {.cause = "attention_window",
-           .text =
-               [](const Network& network, double) {
-                 return fmt::format("attends to a window of {} tokens where it sees all",
-                                    network.window);
-               },
-           .edit = {.attention =
-                        [](const OpContext& context, AttentionCall call, Kernels& kernels) {
-                          call.shape.window = context.network.window;
-                          kernels.run(call);
-                        }},
-           .possible = lacks_window,
-           .faults = {in_all_layers("window-in-all-layers", "layers without a window have one")}},
-          {.cause = "attention_window",
-           .text =
-               [](const Network&, double by) {
-                 return fmt::format("has the window of the layer {} it",
-                                    by < 0 ? "before" : "after");
-               },
-           .edit = {.attention =
-                        [](const OpContext& context, AttentionCall call, Kernels& kernels) {
-                          call.shape.window = window_of_other(context.network, context.op(),
-                                                              static_cast<int>(context.parameter));
-                          kernels.run(call);
-                        }},
-           .possible = has_other_window_beside,
-           .grid = among({-1, 1}),
-           .faults = {in_all_layers("window-in-other-layers",
-                                    "each layer has the window of the one before", with(-1))}},
-          {.cause = "attention_window",
-           .text = window_text,
-           .edit = called(window),
-           .possible = [](const Network& network, Op op) { return !lacks_window(network, op); },
-           .grid = window_grid,
-           .faults = {{"window-off-by-one", FaultGroup::kAttention,
-                       "the sliding window is one key too long", Checkpoint::kAttn, needs_window,
-                       [](const OpContext& context) {
-                         return static_cast<double>(context.network.window + 1);
-                       }}}}};
-}
-
 struct Groups {
   int64_t n_kv;
   int64_t size;  // query heads of each
@@ -345,18 +150,36 @@ std::vector<Mistake> slot_shift_mistakes() {
   return mistakes;
 }
 
+// Of a cache that begins anew where tokens come one by one.
+Mistake late_slots_after_prompt() {
+  return {.cause = "kv_shift",
+          .text = plainly("reads the keys and values after the prompt one position late"),
+          .edit = varied([](AttentionVariant& variant, const OpContext& context) {
+            const auto late = [prompt = context.n_together](int64_t key) {
+              return key < prompt ? key : key - 1;
+            };
+            variant.k_row = late;
+            variant.v_row = late;
+          }),
+          .possible = [](const Network& network, Op) { return network.n_prompt > 0; }};
+}
+
 std::vector<Mistake> rounding_mistakes() {
   std::vector<Mistake> mistakes;
-  for (const Rounding& rounding : kRoundings) {
+  const auto keep_in = [&](const Rounding& rounding) {
     mistakes.push_back(
         {.cause = "rounding",
          .text = plainly(fmt::format("keeps keys and values in {}", rounding.type)),
          .edit = varied([round = rounding.round](AttentionVariant& variant, const OpContext&) {
            variant.round_kv = round;
          })});
-  }
+  };
+  for (const Rounding& rounding : kRoundings) keep_in(rounding);
+  for (const Rounding& rounding : kFp8Roundings) keep_in(rounding);
   mistakes.front().faults = {
       {"kv-f16", kCache, "the cache is rounded to float16", Checkpoint::kAttn}};
+  mistakes.back().faults = {
+      {"kv-e5m2", kCache, "the cache is rounded to 8-bit floats (e5m2)", Checkpoint::kAttn}};
   for (const Rounding& rounding : kRoundings) {
     for (const bool before : {true, false}) {
       const bool injected = before && rounding.round == kF16Rounding.round;
@@ -377,6 +200,7 @@ std::vector<Mistake> rounding_mistakes() {
                          : std::vector<Injected>()});
     }
     for (const bool before : {true, false}) {
+      const bool injected = !before && rounding.round == kBf16Rounding.round;
       mistakes.push_back(
           {.cause = "rounding",
            .text = plainly(fmt::format("rounds the weights of its softmax to {}{}", rounding.type,
@@ -385,7 +209,11 @@ std::vector<Mistake> rounding_mistakes() {
                [round = rounding.round, before](AttentionVariant& variant, const OpContext&) {
                  variant.round_weight = round;
                  variant.round_before_division = before;
-               })});
+               }),
+           .faults = injected ? std::vector<Injected>{{"softmax-bf16", FaultGroup::kAttention,
+                                                       "the weights of the softmax are bfloat16",
+                                                       Checkpoint::kAttn}}
+                              : std::vector<Injected>()});
     }
   }
   return mistakes;
@@ -424,6 +252,7 @@ std::vector<Mistake> attention_mistakes() {
                     rounding_mistakes(), injected_mistakes()}) {
     for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
   }
+  mistakes.push_back(late_slots_after_prompt());
   mistakes.push_back(latent_parts_mistake());
   return mistakes;
 }

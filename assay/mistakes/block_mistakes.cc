@@ -312,26 +312,41 @@ Mistake code_mistake() {
           .grid = among({-1, 1, 4, 8, 16, 32})};
 }
 
-// Each block has the scale of another one.
-Mistake scale_mistake(const char* text, bool of_next) {
-  return {
-      .cause = "quant_block",
-      .text = plainly(text),
-      .edit = {.matmul =
-                   [of_next](const OpContext& context, const MatmulCall& call, Kernels& kernels) {
-                     const size_t scale = layout_of(call.w.type)->scale;
-                     const MatrixEdit edit = [=](Bytes matrix, size_t block) {
-                       const Bytes all = matrix.subspan(scale);
-                       const size_t blocks = matrix.size() / block;
-                       for (size_t i = 1; i < blocks; ++i) {
-                         const size_t at = of_next ? i - 1 : blocks - i;
-                         const size_t from = of_next ? at + 1 : at - 1;
-                         std::copy_n(all.begin() + from * block, 2, all.begin() + at * block);
-                       }
-                     };
-                     misread(edit).matmul(context, call, kernels);
-                   }},
-      .possible = is_of_layout};
+// Gives each block the scale of the one beside it. `wraps`: the last one has that of the first, or
+// the reverse; if not, it keeps its own.
+void move_scales(Bytes blocks, size_t block, size_t scale, bool of_next, bool wraps) {
+  const size_t count = blocks.size() / block;
+  const auto at = [&](size_t i) {
+    return blocks.begin() + static_cast<ptrdiff_t>(i * block + scale);
+  };
+  std::vector<std::byte> scales;
+  for (size_t i = 0; i < count; ++i) scales.insert(scales.end(), at(i), at(i) + 2);
+  for (size_t i = 0; i < count; ++i) {
+    const bool is_end = i == (of_next ? count - 1 : 0);
+    if (is_end && !wraps) continue;
+    const size_t from = (i + (of_next ? 1 : count - 1)) % count;
+    std::copy_n(scales.begin() + static_cast<ptrdiff_t>(2 * from), 2, at(i));
+  }
+}
+
+// Each block has the scale of another one of the matrix, or of its row, whose ends are then taken
+// for neighbours.
+Mistake scale_mistake(const char* text, bool of_next, bool in_rows) {
+  return {.cause = "quant_block",
+          .text = plainly(text),
+          .edit = {.matmul =
+                       [=](const OpContext& context, const MatmulCall& call, Kernels& kernels) {
+                         const size_t scale = layout_of(call.w.type)->scale;
+                         const size_t row = row_bytes(call.w.type, call.w.columns);
+                         const MatrixEdit edit = [=](Bytes matrix, size_t block) {
+                           const size_t part = in_rows ? row : matrix.size();
+                           for (size_t at = 0; at + part <= matrix.size(); at += part) {
+                             move_scales(matrix.subspan(at, part), block, scale, of_next, in_rows);
+                           }
+                         };
+                         misread(edit).matmul(context, call, kernels);
+                       }},
+          .possible = is_of_layout};
 }
 
 Mistake row_end_mistake() {
@@ -379,8 +394,14 @@ std::vector<Mistake> block_mistakes() {
         std::fill(matrix.end() - static_cast<std::ptrdiff_t>(block), matrix.end(), std::byte{0});
       },
       "tail", "the last block of the matrix is not read: zeros"));
-  mistakes.push_back(scale_mistake("gives each block the scale of the one after", true));
-  mistakes.push_back(scale_mistake("gives each block the scale of the one before", false));
+  mistakes.push_back(scale_mistake("gives each block the scale of the one after", true, false));
+  mistakes.push_back(scale_mistake("gives each block the scale of the one before", false, false));
+  mistakes.push_back(scale_mistake(
+      "gives each block the scale of the one after in its row, and the last that of the first",
+      true, true));
+  mistakes.push_back(scale_mistake(
+      "gives each block the scale of the one before in its row, and the first that of the last",
+      false, true));
   mistakes.push_back(row_end_mistake());
   mistakes.push_back(code_mistake());
   return mistakes;

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <span>
@@ -21,8 +23,57 @@ KernelHooks weighted(std::function<void(std::span<float> weights)> edit) {
   }};
 }
 
+bool has_prompt(const Network& network, Op) {
+  return network.n_prompt > 0;
+}
+
+// The weight of the token itself alone.
+void leave_last(std::span<float> weights) {
+  std::ranges::fill(weights.first(weights.size() - 1), 0.0F);
+}
+
+// Which position a token's convolution begins at, as if there were none before it.
+using Origin = std::function<int64_t(int64_t position, const OpContext& context)>;
+
+KernelHooks begun_at(Origin origin) {
+  return {.conv = [origin = std::move(origin)](const OpContext& context, const ConvCall& call,
+                                               Kernels& kernels) {
+    for (int64_t t = 0; t < call.n_tokens; ++t) {
+      ConvCall row = call;
+      const int64_t position = call.first_position + t;
+      const int64_t first = std::clamp(origin(position, context), int64_t{0}, position);
+      row.n_tokens = 1;
+      row.x += t * call.width;
+      row.out += t * call.width;
+      row.kv.k = static_cast<const float*>(call.kv.k) + first * call.width;
+      row.kv.v = static_cast<const float*>(call.kv.v) + first * call.width;
+      row.first_position = position - first;
+      kernels.run(row);
+    }
+  }};
+}
+
+// The weight of the token itself, and those of the tokens before it, which come one late.
+void run_with_late_state(const OpContext& context, const ConvCall& call, Kernels& kernels) {
+  std::vector<float> own(static_cast<size_t>(call.n_tokens * call.width));
+  ConvCall of_own = call;
+  of_own.out = own.data();
+  weighted(leave_last).conv(context, of_own, kernels);
+  ConvCall late = call;
+  --late.first_position;
+  weighted([](std::span<float> weights) { weights.back() = 0.0F; }).conv(context, late, kernels);
+  for (size_t i = 0; i < own.size(); ++i) call.out[i] += own[i];
+}
+
 Injected fault(std::string name, FaultGroup group, std::string what) {
   return {std::move(name), group, std::move(what), Checkpoint::kConv, needs_conv};
+}
+
+Injected chunked() {
+  Injected lost = fault("conv-state-lost-in-chunks", FaultGroup::kCache,
+                        "what a convolution holds is lost every 8 positions");
+  lost.parameter = with(8);
+  return lost;
 }
 
 }  // namespace
@@ -46,11 +97,41 @@ std::vector<Mistake> conv_mistakes() {
                         "a convolution reads its positions one slot late")}},
       {.cause = "kv_shift",
        .text = plainly("convolves each token alone, without those before it"),
-       .edit = weighted([](std::span<float> weights) {
-         std::ranges::fill(weights.first(weights.size() - 1), 0.0F);
-       }),
+       .edit = weighted(leave_last),
        .faults = {fault("conv-without-state", FaultGroup::kCache,
-                        "a convolution reads no earlier position")}}};
+                        "a convolution reads no earlier position")}},
+      {.cause = "kv_shift",
+       .text = plainly("convolves each token of the decode path alone: its state is lost between "
+                       "calls"),
+       .edit = begun_at([](int64_t position, const OpContext& context) {
+         return std::max(context.site.first_position, position < context.n_together ? 0 : position);
+       }),
+       .possible = has_prompt,
+       .faults = {fault("conv-state-lost", FaultGroup::kCache,
+                        "what a convolution holds of earlier positions is lost between calls")}},
+      {.cause = "kv_shift",
+       .text = plainly("convolves what follows the prompt without the prompt: its state is lost "
+                       "there"),
+       .edit = begun_at([](int64_t position, const OpContext& context) {
+         return position < context.n_together ? 0 : context.n_together;
+       }),
+       .possible = has_prompt},
+      {.cause = "kv_shift",
+       .text =
+           [](const Network&, double count) {
+             return fmt::format("loses its state every {:.0f} positions", count);
+           },
+       .edit = begun_at([](int64_t position, const OpContext& context) {
+         const auto count = static_cast<int64_t>(context.parameter);
+         return position / count * count;
+       }),
+       .grid = among({2, 4, 8, 16, 32, 64, 128, 256, 512}),
+       .faults = {chunked()}},
+      {.cause = "kv_shift",
+       .text = plainly("convolves each token with those before it one late, and itself in time"),
+       .edit = {.conv = run_with_late_state},
+       .faults = {fault("conv-state-late", FaultGroup::kCache,
+                        "a convolution reads earlier positions one slot late")}}};
 }
 
 }  // namespace assay::mistakes

@@ -5,39 +5,11 @@
 #include <numeric>
 #include <utility>
 
-#include "assay/mistakes/mistake.h"
+#include "assay/mistakes/routing.h"
 
 // Of layers with experts: how a token's few are chosen, weighed and mixed.
 namespace assay::mistakes {
 namespace {
-
-using Needs = std::function<bool(const Routing&)>;
-
-constexpr const char* kReversedWeights = "gives the weights to a token's experts in reverse order";
-constexpr const char* kWeightsOfNext = "gives each of a token's experts the weight of the next";
-
-// Whether the network has experts, and such.
-std::function<bool(const Network&, Op)> routed(Needs has) {
-  return [has = std::move(has)](const Network& network, Op) {
-    return network.model != nullptr && has(network.model->config().routing);
-  };
-}
-
-// What is wrong with the mixture is so too where a shared expert is added to it.
-Injected routing_fault(const char* name, const char* what, Checkpoint at, const char* needed,
-                       Needs has) {
-  return {.name = name,
-          .group = FaultGroup::kFeedForward,
-          .what = what,
-          .at = at,
-          .unsupported_reason = needs(needed,
-                                      [has = std::move(has)](const ModelConfig& config) {
-                                        return config.routing.n_experts > 0 && has(config.routing);
-                                      }),
-          .also = at == Checkpoint::kFfnOut ? std::vector{Checkpoint::kRoutedOut}
-                                            : std::vector<Checkpoint>(),
-          .in_arguments = true};
-}
 
 // The weights by another routing, where there is such a one.
 Mistake weighed(const char* cause, const char* text, void (*edit)(Routing&), const Needs& has,
@@ -67,6 +39,18 @@ std::vector<Mistake> weight_mistakes() {
   const Needs is_of_used = [](const Routing& r) { return r.gating == Gating::kSoftmaxOfUsed; };
   const Needs is_sigmoid = [](const Routing& r) { return r.gating == Gating::kSigmoid; };
   const Needs is_no_sigmoid = [](const Routing& r) { return r.gating != Gating::kSigmoid; };
+  const Needs is_normalised_softmax = [](const Routing& r) {
+    return r.normalise && r.gating == Gating::kSoftmax;
+  };
+  const Needs is_plain_softmax = [](const Routing& r) {
+    return !r.normalise && r.gating != Gating::kSigmoid;
+  };
+  const Needs is_normalised_sigmoid = [](const Routing& r) {
+    return r.normalise && r.gating == Gating::kSigmoid;
+  };
+  const Needs is_plain_sigmoid = [](const Routing& r) {
+    return !r.normalise && r.gating == Gating::kSigmoid;
+  };
   const Needs has_scale = [](const Routing& r) { return r.scale != 1.0F; };
   return {
       weighed("router_weights", "does not divide the experts' weights by their sum",
@@ -95,6 +79,45 @@ std::vector<Mistake> weight_mistakes() {
           [](Routing& r) { r.gating = Gating::kSoftmax; }, is_sigmoid,
           {routing_fault("router-softmax", "scores of experts go through a softmax, not a sigmoid",
                          kAt, "sigmoid of experts", is_sigmoid)}),
+      weighed(
+          "router_weights",
+          "weighs the experts by a sigmoid in place of a softmax, without dividing by their sum",
+          [](Routing& r) {
+            r.gating = Gating::kSigmoid;
+            r.normalise = false;
+          },
+          is_normalised_softmax,
+          {routing_fault("router-sigmoid-not-normalised",
+                         "scores of experts go through a sigmoid, and are not divided by their sum",
+                         kAt, "normalised softmax over experts", is_normalised_softmax)}),
+      weighed("router_weights",
+              "weighs the experts by a sigmoid in place of a softmax, and divides by their sum",
+              [](Routing& r) {
+                r.gating = Gating::kSigmoid;
+                r.normalise = true;
+              },
+              is_plain_softmax,
+              {routing_fault("router-sigmoid-normalised",
+                             "scores of experts go through a sigmoid, and are divided by their sum",
+                             kAt, "softmax over experts that is not divided", is_plain_softmax)}),
+      weighed(
+          "router_weights",
+          "weighs the experts by a softmax in place of a sigmoid, without dividing by their sum",
+          [](Routing& r) {
+            r.gating = Gating::kSoftmax;
+            r.normalise = false;
+          },
+          is_normalised_sigmoid,
+          {routing_fault("router-softmax-not-normalised",
+                         "scores of experts go through a softmax, and are not divided by their sum",
+                         kAt, "normalised sigmoid of experts", is_normalised_sigmoid)}),
+      weighed("router_weights",
+              "weighs the experts by a softmax in place of a sigmoid, and divides by their sum",
+              [](Routing& r) {
+                r.gating = Gating::kSoftmax;
+                r.normalise = true;
+              },
+              is_plain_sigmoid, {}),
       weighed("router_scale", "leaves the scale of the experts' weights out",
               [](Routing& r) { r.scale = 1.0F; }, has_scale,
               {routing_fault("router-scale-missing", "the experts' weights are not scaled", kAt,
@@ -185,20 +208,24 @@ std::vector<Mistake> choice_mistakes() {
                               Checkpoint::kExpertWeights)}}};
 }
 
-// As if the last expert of each token were none.
-// Of a token's experts only the first so many, which is the parameter.
-void weigh_first(const OpContext& context, const WeighCall& call, Kernels& kernels) {
+// Of a token's experts only the best so many, which is the parameter. They need not be those with
+// the largest weights, where a bias is added to choose them.
+void weigh_fewer(const OpContext& context, const WeighCall& call, Kernels& kernels) {
   const int64_t n_used = call.routing.n_used;
   const auto n_weighed = std::clamp(static_cast<int64_t>(context.parameter), int64_t{1}, n_used);
+  Routing routing = call.routing;
+  routing.n_used = n_weighed;
+  std::vector<int32_t> ids(static_cast<size_t>(n_weighed));
+  std::vector<float> weights(ids.size());
   for (int64_t t = 0; t < call.n_tokens; ++t) {
-    WeighCall row = call;
-    row.scores += t * call.routing.n_experts;
-    row.ids += t * n_used;
-    row.weights += t * n_used;
-    row.n_tokens = 1;
-    row.routing.n_used = n_weighed;
-    kernels.run(row);
-    std::fill(row.weights + n_weighed, row.weights + n_used, 0.0F);
+    const float* scores = call.scores + t * call.routing.n_experts;
+    kernels.run(SelectCall{scores, choice_bias(context.network, context.site.layer), routing, 1,
+                           ids.data(), context.site});
+    kernels.run(WeighCall{scores, ids.data(), routing, 1, weights.data(), context.site});
+    for (int64_t j = 0; j < n_used; ++j) {
+      const auto slot = std::ranges::find(ids, call.ids[t * n_used + j]) - ids.begin();
+      call.weights[t * n_used + j] = slot < n_weighed ? weights[static_cast<size_t>(slot)] : 0.0F;
+    }
   }
 }
 
@@ -321,7 +348,7 @@ std::vector<Mistake> count_mistakes() {
   one_more.parameter = beside(1);
   return {{.cause = "experts_used",
            .text = count_text,
-           .edit = {.weigh = weigh_first},
+           .edit = {.weigh = weigh_fewer},
            .possible = routed(has_several),
            .grid = fewer,
            .faults = {std::move(one_fewer)}},
@@ -331,126 +358,6 @@ std::vector<Mistake> count_mistakes() {
            .possible = routed(has_further),
            .grid = more,
            .faults = {std::move(one_more)}}};
-}
-
-// Weights that go to other experts of the token: `order` says whose weight each slot has.
-Mistake reordered(const char* text,
-                  std::function<void(std::vector<int64_t>& order, const float* ids)> reorder,
-                  const Needs& has, std::vector<Injected> faults) {
-  return {
-      .cause = "expert_order",
-      .text = plainly(text),
-      .edit =
-          {.mix =
-               [reorder = std::move(reorder)](const OpContext& context, MixCall call,
-                                              Kernels& kernels) {
-                 const auto ids = context.inputs.other({Checkpoint::kExperts, context.site.layer});
-                 std::vector<float> weights(call.weights,
-                                            call.weights + call.n_tokens * call.n_used);
-                 for (int64_t t = 0; t < call.n_tokens && ids; ++t) {
-                   std::vector<int64_t> order(static_cast<size_t>(call.n_used));
-                   std::iota(order.begin(), order.end(), t * call.n_used);
-                   reorder(order, ids->row(t) - t * call.n_used);
-                   for (size_t j = 0; j < order.size(); ++j) {
-                     weights[static_cast<size_t>(t * call.n_used) + j] = call.weights[order[j]];
-                   }
-                 }
-                 call.weights = weights.data();
-                 kernels.run(call);
-               }},
-      .possible = routed(has),
-      .faults = std::move(faults)};
-}
-
-std::vector<Mistake> order_mistakes() {
-  const Needs has_several = [](const Routing& r) { return r.n_used > 1; };
-  const Needs has_three = [](const Routing& r) { return r.n_used > 2; };
-  std::vector<Mistake> mistakes = {
-      reordered(kReversedWeights,
-                [](std::vector<int64_t>& order, const float*) { std::ranges::reverse(order); },
-                has_several,
-                {routing_fault("expert-weights-reversed",
-                               "the last of a token's experts has the first's weight",
-                               Checkpoint::kFfnOut, "token with several experts", has_several)}),
-      reordered(kWeightsOfNext,
-                [](std::vector<int64_t>& order, const float*) {
-                  std::rotate(order.begin(), order.begin() + 1, order.end());
-                },
-                has_three, {}),
-      // The experts are computed by ascending ids, the weights stay in the order of the choice.
-      reordered(
-          "gives the weights, best first, to a token's experts by ascending ids",
-          [](std::vector<int64_t>& order, const float* ids) {
-            const int64_t first = order.front();
-            std::vector<int64_t> by_id = order;
-            std::ranges::sort(by_id, {}, [&](int64_t slot) { return ids[slot]; });
-            for (size_t rank = 0; rank < by_id.size(); ++rank) {
-              order[static_cast<size_t>(by_id[rank] - first)] = first + static_cast<int64_t>(rank);
-            }
-          },
-          has_several,
-          {routing_fault("expert-weights-by-id",
-                         "a token's experts are taken by ascending ids, their weights are not",
-                         Checkpoint::kFfnOut, "token with several experts", has_several)})};
-  mistakes.push_back(
-      {.cause = "expert_order",
-       .text = [](const Network&,
-                  double by) { return fmt::format("takes the expert of id {:+.0f}", by); },
-       .edit = {.select =
-                    [](const OpContext& context, const SelectCall& call, Kernels& kernels) {
-                      kernels.run(call);
-                      const int64_t n_experts = call.routing.n_experts;
-                      const auto by = static_cast<int64_t>(context.parameter);
-                      for (int64_t i = 0; i < call.n_tokens * call.routing.n_used; ++i) {
-                        call.ids[i] =
-                            static_cast<int32_t>((call.ids[i] + by + n_experts) % n_experts);
-                      }
-                    }},
-       .grid = among({-1, 1})});
-  mistakes.back().faults = {
-      routing_fault("expert-ids-off-by-one", "each token has the experts after its own",
-                    Checkpoint::kExperts, "experts", [](const Routing&) { return true; })};
-  mistakes.back().faults.front().parameter = with(1);
-  return mistakes;
-}
-
-// What a router gives, at `at`, to other experts: those that a file or an engine has in another
-// order than the router, or those of a token.
-Mistake given_to_others(Checkpoint at, std::function<std::string(const Network&, double)> text,
-                        int64_t (*other)(int64_t place, int64_t by, int64_t count),
-                        std::vector<double> values) {
-  return {.cause = "expert_order",
-          .text = std::move(text),
-          .change =
-              [other](const Network&, const Matrix& right, double by) {
-                Matrix moved(right.rows, right.columns);
-                for (int64_t t = 0; t < right.rows; ++t) {
-                  for (int64_t i = 0; i < right.columns; ++i) {
-                    const int64_t to = other(i, static_cast<int64_t>(by), right.columns);
-                    moved.row(t)[to] = right.row(t)[i];
-                  }
-                }
-                return moved;
-              },
-          .possible = [at](const Network&, Op op) { return op.checkpoint == at; },
-          .grid = values.empty() ? nullptr : among(std::move(values))};
-}
-
-std::vector<Mistake> router_order_mistakes() {
-  const auto next = [](int64_t place, int64_t by, int64_t count) {
-    return (place + by + count) % count;
-  };
-  const auto reverse = [](int64_t place, int64_t, int64_t count) { return count - 1 - place; };
-  return {given_to_others(Checkpoint::kRouter,
-                          [](const Network&, double by) {
-                            return fmt::format(
-                                "gives the score of each expert to that of id {:+.0f}", by);
-                          },
-                          next, {-1, 1}),
-          given_to_others(Checkpoint::kRouter,
-                          plainly("gives the scores to the experts in reverse order"), reverse, {}),
-          given_to_others(Checkpoint::kExpertWeights, plainly(kReversedWeights), reverse, {}),
-          given_to_others(Checkpoint::kExpertWeights, plainly(kWeightsOfNext), next, {-1})};
 }
 
 Mistake shared_mistake() {
@@ -474,8 +381,8 @@ Mistake shared_mistake() {
 
 std::vector<Mistake> expert_mistakes() {
   std::vector<Mistake> mistakes;
-  for (auto part : {weight_mistakes(), choice_mistakes(), count_mistakes(), order_mistakes(),
-                    router_order_mistakes()}) {
+  for (auto part :
+       {weight_mistakes(), choice_mistakes(), count_mistakes(), expert_order_mistakes()}) {
     for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
   }
   mistakes.push_back(shared_mistake());

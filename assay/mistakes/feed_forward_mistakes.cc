@@ -109,12 +109,20 @@ std::vector<Mistake> feed_forward_mistakes() {
        .faults = {{"activation-of-up", FaultGroup::kFeedForward,
                    "SiLU is applied to up, and not to the gate", Checkpoint::kFfnAct,
                    needs_gate}}});
-  mistakes.push_back({.cause = "activation_kind",
-                      .text = plainly("activates up as well as gate"),
-                      .edit = {.activate = activate_both},
-                      .possible = [](const Network& network, Op) {
-                        return network.gated() && network.activation != Activation::kClampedSwiglu;
-                      }});
+  mistakes.push_back(
+      {.cause = "activation_kind",
+       .text = plainly("activates up as well as gate"),
+       .edit = {.activate = activate_both},
+       .possible =
+           [](const Network& network, Op) {
+             return network.gated() && network.activation != Activation::kClampedSwiglu;
+           },
+       .faults = {{"activation-of-both", FaultGroup::kFeedForward,
+                   "the activation is applied to up as well as to the gate", Checkpoint::kFfnAct,
+                   needs("gate that is activated alone", [](const ModelConfig& config) {
+                     return config.find(Checkpoint::kFfnGate) != nullptr &&
+                            config.activation != ActivationKind::kClampedSwiglu;
+                   })}}});
   mistakes.push_back(
       {.edit = {.activate =
                     [](const OpContext& context, ActivateCall call, Kernels& kernels) {
@@ -131,9 +139,13 @@ std::vector<Mistake> feed_forward_mistakes() {
       "does not clamp gate and up", {.limit = std::numeric_limits<double>::infinity()},
       {{"clamp-missing", FaultGroup::kFeedForward, "gate and up are not clamped",
         Checkpoint::kFfnAct, needs_clamp}}));
-  mistakes.push_back(swiglu_mistake("does not add 1 to up", {.added = 0.0}));
+  mistakes.push_back(swiglu_mistake("does not add 1 to up", {.added = 0.0},
+                                    {{"swiglu-without-one", FaultGroup::kFeedForward,
+                                      "1 is not added to up", Checkpoint::kFfnAct, needs_clamp}}));
   mistakes.push_back(
-      swiglu_mistake("applies SiLU to the gate: its slope is 1 in place of 1.702", {.slope = 1.0}));
+      swiglu_mistake("applies SiLU to the gate: its slope is 1 in place of 1.702", {.slope = 1.0},
+                     {{"swiglu-slope-of-silu", FaultGroup::kFeedForward,
+                       "the gate's slope is 1, not 1.702", Checkpoint::kFfnAct, needs_clamp}}));
   return mistakes;
 }
 

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <utility>
@@ -23,12 +25,6 @@ std::string needs_like_layers(const Model& model) {
 }
 
 constexpr int64_t kMaxWeights = int64_t{1} << 26;  // of a matrix that is transposed
-
-int64_t first_row(const WeightMatrix& all, const WeightMatrix& part) {
-  const auto bytes =
-      static_cast<const std::byte*>(part.data) - static_cast<const std::byte*>(all.data);
-  return bytes / static_cast<std::ptrdiff_t>(row_bytes(all.type, all.columns));
-}
 
 // The product with the weights and bias of `a` at `b`, and the reverse.
 KernelHooks exchanged(Checkpoint a, Checkpoint b) {
@@ -195,6 +191,34 @@ Mistake bias_mistake() {
            needs_norm_bias}}};
 }
 
+// As ranks do that add it each before their sum.
+Mistake repeated_bias_mistake() {
+  Injected twice =
+      without_bias("bias-attn-out-twice", "the attention's output", Checkpoint::kAttnOut);
+  twice.what = "the bias of the attention's output is added twice";
+  twice.parameter = with(2);
+  return {.cause = "bias_missing",
+          .text =
+              [](const Network&, double times) {
+                return fmt::format("adds the bias {:.0f} times, as if each rank added it", times);
+              },
+          .edit = {.matmul =
+                       [](const OpContext& context, MatmulCall call, Kernels& kernels) {
+                         if (call.bias == nullptr) return kernels.run(call);
+                         std::vector<float> bias(call.bias, call.bias + call.w.rows);
+                         for (float& each : bias) each *= static_cast<float>(context.parameter);
+                         call.bias = bias.data();
+                         kernels.run(call);
+                       }},
+          .possible =
+              [](const Network& network, Op op) {
+                const Linear* linear = network.linear(op);
+                return linear != nullptr && linear->bias != nullptr;
+              },
+          .grid = among({2, 4, 8}),
+          .faults = {std::move(twice)}};
+}
+
 // The product with rounded weights and bias, at most 16 MB of weights at a time.
 void run_with_rounded_weights(Rounding rounding, const MatmulCall& call, Kernels& kernels) {
   constexpr int64_t kElements = int64_t{1} << 22U;
@@ -265,6 +289,7 @@ Mistake weight_rounding(Rounding rounding) {
 std::vector<Mistake> linear_mistakes() {
   std::vector<Mistake> mistakes = block_mistakes();
   mistakes.push_back(bias_mistake());
+  mistakes.push_back(repeated_bias_mistake());
   mistakes.push_back(
       {.cause = "transpose",
        .text = plainly("multiplies by the transposed weights"),

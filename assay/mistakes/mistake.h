@@ -11,6 +11,10 @@
 #include "assay/mistakes/kernel_hooks.h"
 #include "assay/mistakes/needs.h"
 
+namespace assay::reference {
+struct AttentionVariant;
+}
+
 // The catalogue of mistakes that engines make. Each is one edit of an op's call, or of its result,
 // which is put around the engine's kernels to inject it, and around the reference kernels on logged
 // inputs to recompute what an engine with it would log.
@@ -64,6 +68,9 @@ struct Mistake {
   // What the engine does, as "rotates ..."; takes the parameter where there is one. Empty if the
   // mistake is only injected.
   std::function<std::string(const Network&, double parameter)> text = {};
+  // Of it in all that a layer adds to the residual stream, as what "layer_1" does; where empty,
+  // `text` of each.
+  std::function<std::string(double parameter)> text_of_layer = {};
   // The one hook for the calls of the ops that can have it, or `after` for any op's result,
   KernelHooks edit = {};
   // or what it makes of any op's result, from nothing else.
@@ -98,8 +105,9 @@ std::vector<Mistake> block_mistakes();
 std::vector<Mistake> linear_mistakes();  // with those of blocks
 std::vector<Mistake> rope_mistakes();    // with those of its scaling
 std::vector<Mistake> rope_scaling_mistakes();
-std::vector<Mistake> attention_mistakes();  // with those of its scores
+std::vector<Mistake> attention_mistakes();  // with those of scores and masks
 std::vector<Mistake> score_mistakes();
+std::vector<Mistake> mask_mistakes();
 std::vector<Mistake> conv_mistakes();
 std::vector<Mistake> feed_forward_mistakes();
 std::vector<Mistake> expert_mistakes();
@@ -110,6 +118,8 @@ std::vector<Mistake> number_mistakes();
 
 // An attention that is called otherwise.
 KernelHooks called(std::function<void(AttentionCall&, double parameter)> edit);
+// The naive attention in another way, for what no kernel does; of an engine's calls too.
+KernelHooks varied(std::function<void(reference::AttentionVariant&, const OpContext&)> edit);
 // Of a mistake with a single sentence.
 std::function<std::string(const Network&, double)> plainly(std::string text);
 // Of an injected mistake with one value of its parameter.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "assay/mistakes/mistake.h"
@@ -9,6 +10,8 @@
 
 namespace assay::mistakes {
 namespace {
+
+constexpr float kOfNoise = 1e-3F;  // of numbers that are computed alike
 
 KernelHooks edited(std::function<void(NormCall&, double parameter)> edit) {
   return {
@@ -131,6 +134,51 @@ void rotate_then_normalise(const OpContext& context, RopeCall call, Kernels& ker
   kernels.run(after);
 }
 
+// What is to be normalised, as where the norm is after the rotation. Only where what is logged of
+// the norm is no norm of it, as an engine shows that has the norm elsewhere: one without a norm has
+// another mistake.
+void rotate_what_is_normalised(const OpContext& context, RopeCall call, Kernels& kernels) {
+  const Op norm_op = norm_before(context);
+  const bool is_q = norm_op.checkpoint == Checkpoint::kQNorm;
+  const Op product{is_q ? Checkpoint::kQ : Checkpoint::kK, norm_op.layer};
+  const auto rows = context.inputs.other ? context.inputs.other(product) : nullptr;
+  const int64_t columns = call.n_heads * call.head_dim;
+  if (rows && rows->rows == call.n_tokens && rows->columns == columns) {
+    NormCall right = context.network.norm_call(norm_op);
+    Matrix normed(rows->rows, rows->columns);
+    right.x = rows->values.data();
+    right.out = normed.values.data();
+    right.n_tokens = rows->rows * (columns / right.width);
+    kernels.run(right);
+    const bool is_logged = std::ranges::equal(
+        normed.values, std::span(call.x, normed.values.size()), [](float a, float b) {
+          return std::abs(a - b) <= kOfNoise * std::max(std::abs(a), std::abs(b));
+        });
+    if (!is_logged) call.x = rows->values.data();
+  }
+  rotated([](Rotation&, const OpContext&) {}).rope(context, call, kernels);
+}
+
+// The norm of what has been rotated.
+void normalise_rotated(const OpContext& context, NormCall call, Kernels& kernels) {
+  const Network& network = context.network;
+  const bool is_q = context.site.checkpoint == Checkpoint::kQNorm;
+  const Op rotation{is_q ? Checkpoint::kQRope : Checkpoint::kKRope, context.site.layer};
+  const std::vector<int64_t>& positions = context.inputs.positions;
+  Matrix x(std::ssize(positions), call.n_tokens * call.width / std::ssize(positions));
+  std::copy_n(call.x, x.values.size(), x.values.begin());
+  x = rope(x, network.rope_at(rotation), {positions.begin(), positions.end()});
+  call.x = x.values.data();
+  kernels.run(call);
+}
+
+bool is_norm_of_rotated(const Network& network, Op op) {
+  const Checkpoint rotation =
+      op.checkpoint == Checkpoint::kQNorm ? Checkpoint::kQRope : Checkpoint::kKRope;
+  return is_of_qk(network, op) && network.rope &&
+         find_spec(network.layer(op.layer), rotation) != nullptr;
+}
+
 std::string needs_qk_norm(const Model& model) {
   return model.config().find(Checkpoint::kQNorm) != nullptr ? "" : "it has no norm of q and k";
 }
@@ -150,6 +198,29 @@ Injected of_qk(std::string name, std::string what, UnsupportedReason reason) {
           .unsupported_reason = std::move(reason),
           .also = {Checkpoint::kKNorm},
           .in_arguments = true};
+}
+
+Injected of_rotation() {
+  Injected fault = of_qk("qk-norm-after-rotation", "q and k are rotated before they are normalised",
+                         needs_qk_norm);
+  fault.at = Checkpoint::kQRope;
+  fault.also = {Checkpoint::kKRope};
+  return fault;
+}
+
+// The squares divided by the width less one.
+float of_unbiased_variance(float weight, int64_t width) {
+  const auto n = static_cast<float>(width);
+  return weight * std::sqrt((n - 1.0F) / n);
+}
+
+Injected unbiased(std::string name, UnsupportedReason reason) {
+  return {std::move(name), FaultGroup::kNorm, "the squares are divided by the width less one",
+          Checkpoint::kAttnNorm, std::move(reason)};
+}
+
+bool has_norm_bias(const Model& model) {
+  return model.layers.front().norm(Checkpoint::kAttnNorm).bias != nullptr;
 }
 
 std::string eps_text(const Network& network, double value) {
@@ -174,9 +245,34 @@ double other_eps(const OpContext& context) {
   return static_cast<float>(context.network.eps) == 1e-5F ? 1e-6 : 1e-5;
 }
 
+// As engines that compute in half precision: what is normalised goes back to it before the weight.
+Mistake rounded_before_weight(Rounding rounding) {
+  return {.cause = "rounding",
+          .text = plainly(std::string("rounds what is normalised to ") + rounding.type +
+                          " before it multiplies by the weight"),
+          .edit = {.norm = [rounding](const OpContext&, NormCall call, Kernels& kernels) {
+            const float* weight = call.weight;
+            const std::vector<float> ones(static_cast<size_t>(call.n_weights * call.width), 1.0F);
+            const float* bias = std::exchange(call.bias, nullptr);
+            call.weight = ones.data();
+            kernels.run(call);
+            for (int64_t t = 0; t < call.n_tokens; ++t) {
+              for (int64_t i = 0; i < call.width; ++i) {
+                float& out = call.out[t * call.width + i];
+                out = rounding.round(out) * weight[t % call.n_weights * call.width + i];
+                if (bias != nullptr) out += bias[i];
+              }
+            }
+          }}};
+}
+
 }  // namespace
 
 std::vector<Mistake> norm_mistakes() {
+  Mistake bf16_before_weight = rounded_before_weight(kBf16Rounding);
+  bf16_before_weight.faults = {{"norm-bf16-before-weight", FaultGroup::kNorm,
+                                "what is normalised is bfloat16 before the weight",
+                                Checkpoint::kAttnNorm}};
   return {
       {.cause = "eps",
        .text = eps_text,
@@ -222,7 +318,19 @@ std::vector<Mistake> norm_mistakes() {
       {.cause = "norm_order",
        .text = plainly("is rotated before the norm of q and k, not after it"),
        .edit = {.rope = rotate_then_normalise},
+       .possible = is_rotation_of_normed,
+       .faults = {of_rotation()}},
+      // The same of an engine that logs the norm's result after the rotation's, and of its
+      // rotation.
+      {.cause = "norm_order",
+       .text = plainly("is rotated before the norm of q and k, which is after it"),
+       .edit = {.rope = rotate_what_is_normalised},
        .possible = is_rotation_of_normed},
+      {.cause = "norm_order",
+       .text = plainly("normalises what has been rotated: the norm of q and k is after the "
+                       "rotation, not before it"),
+       .edit = {.norm = normalise_rotated},
+       .possible = is_norm_of_rotated},
       {.cause = "qk_norm",
        .text = plainly("leaves the norm of q and k out"),
        .edit = {.norm = run_without_norm},
@@ -260,12 +368,19 @@ std::vector<Mistake> norm_mistakes() {
                    Checkpoint::kAttnNorm}}},
       // Without a bias a scale like any other, as which a comparison names it.
       {.cause = "scale",
-       .edit = weighted([](float weight, int64_t width) {
-         const auto n = static_cast<float>(width);
-         return weight * std::sqrt((n - 1.0F) / n);
-       }),
-       .faults = {{"norm-unbiased-variance", FaultGroup::kNorm,
-                   "the squares are divided by the width less one", Checkpoint::kAttnNorm}}},
+       .edit = weighted(of_unbiased_variance),
+       .faults = {unbiased("norm-unbiased-variance",
+                           [](const Model& model) {
+                             return has_norm_bias(model) ? "its norms have a bias" : "";
+                           })}},
+      {.cause = "norm_kind",
+       .text = plainly("divides the squares by the width less one"),
+       .edit = weighted(of_unbiased_variance),
+       .possible = [](const Network& network, Op op) { return network.has_bias(op); },
+       .faults = {unbiased("norm-unbiased-variance-and-bias",
+                           [](const Model& model) {
+                             return has_norm_bias(model) ? "" : "its norms have no bias";
+                           })}},
       {.cause = "norm_kind",
        .text = plainly("leaves the norm out"),
        .edit = {.norm = run_without_norm},
@@ -273,6 +388,8 @@ std::vector<Mistake> norm_mistakes() {
        .faults = {{"norm-missing", FaultGroup::kNorm, "x goes on as it is", Checkpoint::kAttnNorm},
                   {"final-norm-missing", FaultGroup::kOutput, "the last norm is left out",
                    Checkpoint::kFinalNorm}}},
+      rounded_before_weight(kF16Rounding),
+      std::move(bf16_before_weight),
   };
 }
 

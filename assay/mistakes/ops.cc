@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <optional>
 #include <utility>
 
@@ -176,6 +177,19 @@ ActivateCall activate_call(const Matrix* gate, const Matrix& up, Matrix& out) {
     call.up = up.values.data();
   }
   return call;
+}
+
+float round_fp8(float x, int mantissa_bits, int least_exponent, float largest) {
+  if (x == 0) return 0;
+  const int exponent = std::max(std::ilogb(x), least_exponent);
+  const float unit = std::ldexp(1.0F, exponent - mantissa_bits);
+  return std::clamp(std::nearbyint(x / unit) * unit, -largest, largest);
+}
+
+int64_t first_row(const WeightMatrix& all, const WeightMatrix& part) {
+  const auto bytes =
+      static_cast<const std::byte*>(part.data) - static_cast<const std::byte*>(all.data);
+  return bytes / static_cast<std::ptrdiff_t>(row_bytes(all.type, all.columns));
 }
 
 Matrix map(const Matrix& x, const std::function<float(float)>& f) {

@@ -67,6 +67,9 @@ void activate(ActivateCall call, Activation activation, Kernels& kernels);
 // The call for up, and for the gate where there is one.
 ActivateCall activate_call(const Matrix* gate, const Matrix& up, Matrix& out);
 
+// The row of `all` at which `part` of it begins.
+int64_t first_row(const WeightMatrix& all, const WeightMatrix& part);
+
 // f(element) of each.
 Matrix map(const Matrix& x, const std::function<float(float)>& f);
 
@@ -80,5 +83,11 @@ inline constexpr Rounding kF16Rounding = {
 inline constexpr Rounding kBf16Rounding = {
     "bf16", [](float x) { return float_from_bf16(bf16_from_float(x)); }};
 inline constexpr Rounding kRoundings[] = {kF16Rounding, kBf16Rounding};
+
+// An 8-bit float of Micikevicius et al., "FP8 formats for deep learning", 2022.
+float round_fp8(float x, int mantissa_bits, int least_exponent, float largest);
+inline constexpr Rounding kFp8Roundings[] = {
+    {"8-bit floats (e4m3)", [](float x) { return round_fp8(x, 3, -6, 448); }},
+    {"8-bit floats (e5m2)", [](float x) { return round_fp8(x, 2, -14, 57344); }}};
 
 }  // namespace assay::mistakes

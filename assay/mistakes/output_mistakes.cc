@@ -72,6 +72,14 @@ std::vector<Mistake> logit_mistakes() {
             .in_arguments = true};
   };
   const UnsupportedReason needs_factor = needs("logit scale", has_factor);
+  Injected other_cap = fault("logit-softcap-of-scores", "the logits are capped as the scores are",
+                             needs("two soft caps", [has_cap](const ModelConfig& config) {
+                               return has_cap(config) && config.attention_soft_cap > 0.0F &&
+                                      config.attention_soft_cap != config.logit_soft_cap;
+                             }));
+  other_cap.parameter = [](const OpContext& context) {
+    return static_cast<double>(context.network.model->config().attention_soft_cap);
+  };
   return {
       {.cause = "logit_scale",
        .text = plainly("leaves the scale of the logits out"),
@@ -95,6 +103,21 @@ std::vector<Mistake> logit_mistakes() {
        .possible = of_logits(has_cap),
        .faults = {fault("logit-softcap-missing", "the logits are not capped",
                         needs("cap of the logits", has_cap))}},
+      {.cause = "logit_softcap",
+       .text =
+           [](const Network& network, double cap) {
+             return fmt::format("is capped at {:.4g} in place of {:.4g}", cap,
+                                network.model->config().logit_soft_cap);
+           },
+       .edit = {.cap =
+                    [](const OpContext& context, ActivateCall call, Kernels& kernels) {
+                      call.cap = static_cast<float>(context.parameter);
+                      kernels.run(call);
+                    }},
+       .possible = of_logits(has_cap),
+       .grid = among({1, 2, 3, 5, 10, 15, 20, 30, 50, 80, 100}),
+       .refine = true,
+       .faults = {other_cap}},
       {.cause = "logit_softcap",
        .text = [](const Network&, double cap) { return fmt::format("is capped at {:.4g}", cap); },
        .change =
@@ -262,9 +285,12 @@ std::vector<Mistake> element_shift_mistakes() {
          .change = [edge](
                        const Network&, const Matrix& right,
                        double by) { return moved_elements(right, static_cast<int64_t>(by), edge); },
-         // Those of a token's experts are no rows of a matrix: see expert_order.
-         .possible = [](const Network&,
-                        Op op) { return op.checkpoint != Checkpoint::kExpertWeights; },
+         // Those of experts are rather their order: see expert_order.
+         .possible =
+             [](const Network&, Op op) {
+               return op.checkpoint != Checkpoint::kExpertWeights &&
+                      op.checkpoint != Checkpoint::kRouter;
+             },
          .grid = among({-32, -16, -8, -4, -3, -2, -1, 1, 2, 3, 4, 8, 16, 32}),
          .generic = true});
   }
@@ -300,14 +326,6 @@ float cut_f16(float x) {
   return std::abs(x) < 0x1p-14F ? kF16Rounding.round(x)
                                 : float_from_bits(float_bits(x) & 0xFFFFE000U);
 }
-// 8-bit floats of Micikevicius et al., "FP8 formats for deep learning", 2022.
-float round_fp8(float x, int mantissa_bits, int least_exponent, float largest) {
-  if (x == 0) return 0;
-  const int exponent = std::max(std::ilogb(x), least_exponent);
-  const float unit = std::ldexp(1.0F, exponent - mantissa_bits);
-  return std::clamp(std::nearbyint(x / unit) * unit, -largest, largest);
-}
-
 // Eight bits for each of `block` elements, scaled by the largest of them.
 // `stored`: the factor is rounded to f16 before it is divided by.
 Matrix round_blocks(const Matrix& x, int64_t block, bool stored) {
@@ -347,8 +365,8 @@ std::vector<TensorRounding> tensor_roundings() {
        {{"inputs-bf16", kLinear, "inputs are rounded to bfloat16", Checkpoint::kFfnOut}}},
       {"bf16, cutting the low half off", each(cut_bf16)},
       {"f16's mantissa, cutting the low bits off", each(cut_f16)},
-      {"8-bit floats (e4m3)", each([](float x) { return round_fp8(x, 3, -6, 448); })},
-      {"8-bit floats (e5m2)", each([](float x) { return round_fp8(x, 2, -14, 57344); })},
+      {kFp8Roundings[0].type, each(kFp8Roundings[0].round)},
+      {kFp8Roundings[1].type, each(kFp8Roundings[1].round)},
       {"8 bits in blocks of 32 (Q8_0)", blocks(32, false)},
       // As llama.cpp does before it multiplies by quantised weights.
       {"8 bits in blocks of 32 (Q8_0)",

@@ -118,6 +118,15 @@ Injected stream_fault(const char* name, const char* what, Checkpoint at, Unsuppo
           .in_arguments = true};
 }
 
+// One before the attention and one after it.
+std::string needs_two_norms(const Model& model) {
+  const OpSpec* of_ffn = model.config().find(Checkpoint::kFfnNorm);
+  return of_ffn != nullptr && of_ffn->in[0] == Checkpoint::kAttnResidual &&
+                 model.config().find(Checkpoint::kAttnNorm) != nullptr
+             ? ""
+             : "its feed-forward has no norm after the attention";
+}
+
 // Of layers whose feed-forward has no norm of its own.
 std::string needs_no_ffn_norm(const Model& model) {
   const bool normed = model.config().find(Checkpoint::kFfnNorm) != nullptr;
@@ -149,7 +158,10 @@ std::vector<Mistake> parallel_mistakes() {
        .text = plainly("gives what the attention's norm gives: one norm for both, parallel in "
                        "place of sequential"),
        .edit = {.norm = normalise_for_attention},
-       .possible = is_norm_after_attention},
+       .possible = is_norm_after_attention,
+       .faults = {stream_fault("one-norm-for-both",
+                               "the feed-forward reads what the attention's norm gives",
+                               Checkpoint::kFfnNorm, needs_two_norms)}},
       {.cause = "norm_order",
        .text = plainly("adds before it normalises: the norm is of the sum"),
        .edit = {.add = normalise_sum},

@@ -104,6 +104,10 @@ std::vector<Mistake> residual_mistakes() {
                                [](float multiplier) { return multiplier * multiplier; }),
           {.cause = "residual",
            .text = branch_text,
+           .text_of_layer =
+               [](double by) {
+                 return by == 0 ? "is left out: it gives what enters it" : std::string();
+               },
            .edit = multiplied_input(&AddCall::b),
            .possible = is_of_stream,
            .grid = factors,

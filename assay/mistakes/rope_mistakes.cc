@@ -77,6 +77,27 @@ void turn_half_the_dimensions(Rotation& rotation, const OpContext&) {
   std::fill(frequencies.begin() + std::ssize(frequencies) / 2, frequencies.end(), 0.0);
 }
 
+// Of the decode path alone; of an engine's calls in all but the first.
+Mistake decode_mistake() {
+  return {.cause = "rope_position",
+          .text =
+              [](const Network&, double by) {
+                return fmt::format("rotates by position {:+.0f} after the prompt", by);
+              },
+          .edit = rotated([](Rotation& rotation, const OpContext& context) {
+            const int64_t first = context.site.first_position;
+            const auto end = static_cast<double>(first > 0 ? first : context.n_together);
+            for (double& position : rotation.positions) {
+              if (position >= end) position += context.parameter;
+            }
+          }),
+          .possible = [](const Network& network, Op) { return network.n_prompt > 0; },
+          .grid = among({-2, -1, 1, 2}),
+          .faults = {of_both("rope-off-by-one-in-decode",
+                             "what follows the prompt is turned by the angles of the next position",
+                             1)}};
+}
+
 // Rotations at other positions.
 std::vector<Mistake> position_mistakes() {
   std::vector<double> shifts;
@@ -133,6 +154,7 @@ std::vector<Mistake> position_mistakes() {
                       .grid = among({1.0 / 32, 1.0 / 16, 0.125, 0.25, 0.5, 2, 4, 8, 16, 32}),
                       .faults = {of_table("rope-linear-scaling", "positions are halved",
                                           needs_rotary, with(0.5))}});
+  mistakes.push_back(decode_mistake());
   mistakes.push_back({.cause = "rope_position",
                       .text = plainly("takes sines for cosines and cosines for sines"),
                       .edit = rotated([](Rotation& rotation, const OpContext&) {
@@ -140,22 +162,26 @@ std::vector<Mistake> position_mistakes() {
                       }),
                       .faults = {of_both("rope-sin-for-cos", "sine and cosine are swapped")}});
   const auto move_from = [&](std::string before, std::string after,
-                             const std::vector<double>& values, double (*move)(double, double)) {
+                             const std::vector<double>& values, double (*move)(double, double),
+                             std::vector<Injected> faults = {}) {
     mistakes.push_back(
         {.cause = "rope_position",
          .text = [=](const Network&,
                      double at) { return fmt::format("{} {:.0f}{}", before, at, after); },
          .edit = moved(move),
-         .grid = among(values)});
+         .grid = among(values),
+         .faults = std::move(faults)});
   };
   move_from("stays at position 0 from position", " on", several,
             [](double position, double from) { return position >= from ? 0 : position; });
   move_from("counts from position 0 again at position", "", places,
-            [](double position, double at) { return position >= at ? position - at : position; });
+            [](double position, double at) { return position >= at ? position - at : position; },
+            {of_both("rope-counts-again", "position 12 is turned as position 0, and so on", 12)});
   move_from("counts from position 0 again every", " positions", several,
             [](double position, double count) { return std::fmod(position, count); });
   move_from("stays at position", " from there on, as if its table ended", places,
-            [](double position, double last) { return std::min(position, last); });
+            [](double position, double last) { return std::min(position, last); },
+            {of_both("rope-table-ends", "positions after 12 are turned as position 12", 12)});
   // The same of an engine that evaluates tokens in batches.
   mistakes.push_back({.cause = "rope_position",
                       .edit = rotated([](Rotation& rotation, const OpContext& context) {
@@ -204,6 +230,10 @@ std::vector<Mistake> angle_roundings() {
          .edit = rotated([rounding](Rotation& rotation, const OpContext&) {
            rotation.settings.round_angle = rounding.round;
          })});
+    if (rounding.round == kBf16Rounding.round) {
+      mistakes.back().faults = {
+          of_both("rope-bf16-angles", "the angles of Q and K are rounded to bfloat16")};
+    }
   }
   return mistakes;
 }

@@ -7,6 +7,7 @@
 
 #include "assay/mistakes/llama3_mistake.h"
 #include "assay/mistakes/rotation.h"
+#include "assay/mistakes/unwanted_rotation.h"
 #include "engine/rope_table.h"
 #include "kernels/half.h"
 
@@ -118,13 +119,14 @@ bool scales_by_yarn(const Network& network, Op) {
 }
 
 // Lengths that engines take for the original context: that of the model, by and without the factor,
-// and defaults.
+// that by factors, and defaults.
 std::vector<double> other_contexts(const Network& network) {
   const ModelConfig& config = config_of(network);
   const auto context = static_cast<double>(config.context_length);
   std::vector<double> lengths = {context, context * config.rope_freq_scale};
   for (double length = 512; length <= 131072; length *= 2) lengths.push_back(length);
   const auto own = static_cast<double>(config.rope_original_context_length);
+  for (double times = 2; times <= 64; times *= 2) lengths.push_back(times * own);
   std::erase_if(lengths, [own](double length) { return length < 1.0 || length == own; });
   std::ranges::sort(lengths);
   lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
@@ -177,23 +179,28 @@ std::vector<Mistake> yarn_mistakes() {
                       }),
                       .possible = scales_by_yarn,
                       .grid = usual_bases});
-  mistakes.push_back({.cause = "rope_scaling",
-                      .text =
-                          [](const Network& network, double length) {
-                            return fmt::format(
-                                "takes {:.0f} for YaRN's original context, which is {}", length,
+  mistakes.push_back(
+      {.cause = "rope_scaling",
+       .text =
+           [](const Network& network, double length) {
+             return fmt::format("takes {:.0f} for YaRN's original context, which is {}", length,
                                 config_of(network).rope_original_context_length);
-                          },
-                      .edit = rotated([](Rotation& rotation, const OpContext& context) {
-                        const auto length = static_cast<int64_t>(context.parameter);
-                        rotation.settings.frequencies = frequencies_with(
-                            [length](ModelConfig& config, Architecture&) {
-                              config.rope_original_context_length = length;
-                            },
-                            context.network, context.op());
-                      }),
-                      .possible = scales_by_yarn,
-                      .grid = other_contexts});
+           },
+       .edit = rotated([](Rotation& rotation, const OpContext& context) {
+         const auto length = static_cast<int64_t>(context.parameter);
+         rotation.settings.frequencies = frequencies_with(
+             [length](ModelConfig& config, Architecture&) {
+               config.rope_original_context_length = length;
+             },
+             context.network, context.op());
+       }),
+       .possible = scales_by_yarn,
+       .grid = other_contexts,
+       .faults = {of_table("rope-yarn-context", "8 times the original context is taken for YaRN's",
+                           needs_yarn, [](const OpContext& context) {
+                             const ModelConfig& config = config_of(context.network);
+                             return 8.0 * static_cast<double>(config.rope_original_context_length);
+                           })}});
   KernelHooks unscaled = rotated([](Rotation& rotation, const OpContext&) {
     leave_factors_out(rotation);
     rotation.settings.factor = 1.0;
@@ -338,76 +345,6 @@ std::vector<Mistake> layer_mistakes() {
   return mistakes;
 }
 
-// Keys or values as floats.
-std::vector<float> as_floats(const void* data, KvType type, int64_t count) {
-  std::vector<float> values(static_cast<size_t>(count));
-  for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = type == KvType::kF32 ? static_cast<const float*>(data)[i]
-                                     : float_from_f16(static_cast<const uint16_t*>(data)[i]);
-  }
-  return values;
-}
-
-std::vector<float> turned(const float* x, int64_t rows, int64_t heads, int64_t first,
-                          const OpContext& context, Kernels& kernels) {
-  const RopeSettings& settings = context.network.rope_at(context.op());
-  std::vector<double> positions;
-  for (int64_t i = 0; i < rows; ++i) positions.push_back(static_cast<double>(first + i));
-  const std::vector<float> table = rope_table(settings, positions);
-  std::vector<float> out(static_cast<size_t>(rows * heads * settings.head_dim));
-  kernels.run(RopeCall{.x = x,
-                       .cos_sin = table.data(),
-                       .pairing = settings.pairing,
-                       .n_tokens = rows,
-                       .n_heads = heads,
-                       .head_dim = settings.head_dim,
-                       .rotary_dim = 2 * std::ssize(settings.frequencies),
-                       .out = out.data(),
-                       .site = context.site,
-                       .first_turned = settings.first_turned});
-  return out;
-}
-
-void run_with_rotation(const OpContext& context, AttentionCall call, Kernels& kernels) {
-  const AttentionShape& shape = call.shape;
-  const int64_t n_keys = call.first_position + call.n_tokens;
-  const int64_t heads = n_keys * shape.n_kv_heads;
-  const std::vector<float> q =
-      turned(call.q, call.n_tokens, shape.n_heads, call.first_position, context, kernels);
-  const std::vector<float> k =
-      turned(as_floats(call.kv.k, call.kv.type, heads * shape.head_dim).data(), n_keys,
-             shape.n_kv_heads, 0, context, kernels);
-  const std::vector<float> v = as_floats(call.kv.v, call.kv.type, heads * shape.value_dim());
-  call.q = q.data();
-  call.kv = {KvType::kF32, k.data(), v.data()};
-  kernels.run(call);
-}
-
-Mistake unwanted_mistake() {
-  const auto has_none = [](const ModelConfig& config) {
-    return config.architecture->position == PositionKind::kRotary &&
-           std::ranges::any_of(config.layers, [](const LayerConfig& layer) {
-             return find_spec(layer.ops, Checkpoint::kAttn) != nullptr &&
-                    find_spec(layer.ops, Checkpoint::kQRope) == nullptr;
-           });
-  };
-  return {.cause = "rope_unwanted",
-          .text = plainly("rotates q and k, which this layer does not rotate"),
-          .edit = {.attention = run_with_rotation},
-          .possible =
-              [](const Network& network, Op op) {
-                return network.model != nullptr && network.rope &&
-                       find_spec(network.layer(op.layer), Checkpoint::kQRope) == nullptr;
-              },
-          .faults = {{.name = "rope-unwanted",
-                      .group = FaultGroup::kRotary,
-                      .what = "layers without a rotation have one",
-                      .at = Checkpoint::kAttn,
-                      .unsupported_reason = needs("layer without a rotation", has_none),
-                      .in_every_layer = true,
-                      .in_arguments = true}}};
-}
-
 // A divisor of the head, or what one of the usual factors leaves of it: tenths and eighths.
 bool is_usual_part(int64_t dim, int64_t head_dim) {
   if (head_dim % dim == 0) return true;
@@ -479,10 +416,17 @@ std::vector<Mistake> dimension_mistakes() {
              rope_frequencies(settings.base, static_cast<size_t>(settings.head_dim / 2));
          settings.frequencies.resize(pairs);
        }),
-       .possible = [](const Network& network, Op op) {
-         return has_model(network, op) && !has_factors(network, op) &&
-                config_of(network).rotary_dim < network.head_dim;
-       }}};
+       .possible =
+           [](const Network& network, Op op) {
+             return has_model(network, op) && !has_factors(network, op) &&
+                    config_of(network).rotary_dim < network.head_dim;
+           },
+       .faults = {of_table(
+           "rope-frequencies-of-head", "the frequencies are those of a rotation of the whole head",
+           needs("plain rotation of a part of each head", [](const ModelConfig& config) {
+             return config.rotary_dim < config.head_dim && !config.yarn &&
+                    config.rope_freq_scale == 1.0;
+           }))}}};
 }
 
 }  // namespace

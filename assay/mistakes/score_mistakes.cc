@@ -149,7 +149,13 @@ std::vector<Mistake> score_mistakes() {
                       call.sinks = zeros.data();
                       kernels.run(call);
                     }},
-       .possible = [](const Network& network, Op op) { return sinks_of(network, op) != nullptr; }}};
+       .possible = [](const Network& network, Op op) { return sinks_of(network, op) != nullptr; },
+       .faults = {{.name = "sinks-zero",
+                   .group = FaultGroup::kAttention,
+                   .what = "each of the attention's sinks is taken for 0",
+                   .at = Checkpoint::kAttn,
+                   .unsupported_reason = needs_sinks,
+                   .in_arguments = true}}}};
 }
 
 }  // namespace assay::mistakes

@@ -115,6 +115,21 @@ TEST_F(CausesOfBlocks, NamesTheScaleOfANeighbour) {
   }
 }
 
+TEST_F(CausesOfBlocks, NamesScalesThatWrapWithinARow) {
+  EditedBlocks wrong([](std::byte* block, int64_t, int64_t column) {
+    constexpr int64_t kLast = 3 * 34;
+    if (column > 0) return;
+    const std::byte last[2] = {block[kLast], block[kLast + 1]};
+    for (int64_t at = kLast; at > 0; at -= 34) std::copy_n(block + at - 34, 2, block + at);
+    std::copy_n(last, 2, block);
+  });
+  for (const char* set : {"ops", "layers", "logits"}) {
+    expect("tinyllama", "q8_0", wrong, set,
+           "gives each block the scale of the one before in its row, and the first that of the "
+           "last");
+  }
+}
+
 TEST_F(CausesOfBlocks, NamesCodesThatAreOffByOne) {
   CodesTooHigh wrong;
   for (const char* set : {"ops", "layers", "logits"}) {

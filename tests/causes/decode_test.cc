@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <string>
+
 #include "assay/causes/search.h"
 #include "tests/causes/faulty_logs.h"
 
@@ -147,6 +150,28 @@ TEST_F(DecodePath, BothTriesShareOneWorkLimit) {
     const double most = share * whole.multiplications();
     EXPECT_LE(work(most), most + 5 * base) << share;
   }
+}
+
+// Breaks if what the reference does not have were called right, as the judged log has it.
+TEST_F(DecodePath, KeysThatTheReferenceLacksAreNotCalledRight) {
+  const auto model = load("tinyllama");
+  const auto right = make_reference_kernels();
+  DecodePairs wrong;
+  wrong.wrong = true;
+  const std::string all = log(*model, *right, "all", "ops");
+  const std::string got =
+      log(*model, wrong, "got", "ops", kAllValues, KvType::kF32, 8, [&] { wrong.wrong = false; });
+  std::string late;
+  std::ifstream lines(all);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t at = line.find("\"token_idx\":");
+    if (at == std::string::npos || std::stoll(line.substr(at + 12)) >= 8) late += line + "\n";
+  }
+  const Comparison comparison = compare(model.get(), put("ref", late), got);
+  ASSERT_FALSE(comparison.pass);
+  EXPECT_EQ(comparison.first_divergence->checkpoint.name, "layer_0_attn");
+  EXPECT_THAT(comparison.causes, IsEmpty()) << comparison.causes[0].sentence;
+  EXPECT_THAT(comparison.cause_hint, HasSubstr("the reference does not have these"));
 }
 
 }  // namespace

@@ -132,6 +132,29 @@ TEST(Judgement, NamesNoTiedCandidateOfFewTokens) {
   EXPECT_EQ(factors.cause->name, "sign");
 }
 
+// A factor of q is one of the scores: no further token would tell the two apart.
+TEST(Judgement, NamesAFactorOfScoresByFewTokens) {
+  const Judgement found = judge({candidate("scale", "is doubled", 1e-13, 2, 1, 2),
+                                 candidate("attention_scale", "scales by 2", 1e-13, 2, 1)},
+                                context());
+  ASSERT_TRUE(found.cause) << found.hint;
+  EXPECT_EQ(found.cause->name, "attention_scale");
+  EXPECT_FALSE(judge({candidate("attention_mask", "a", 1e-13, 2),
+                      candidate("attention_scale", "scales by 2", 1e-13, 2)},
+                     context())
+                   .cause);
+}
+
+// Breaks if a factor were named that is fitted to two numbers of one token.
+TEST(Judgement, AFactorOfTwoNumbersIsNone) {
+  Candidate one = candidate("scale", "a", 0, 1, 1, 1);
+  one.fit.features = 2;
+  one.fit.nearer = 2;
+  EXPECT_FALSE(judge({one}, context()).cause);
+  one.fit.features = 64;
+  EXPECT_TRUE(judge({one}, context()).cause);
+}
+
 TEST(Judgement, ReportsTailsOfAtLeastTwoTokens) {
   JudgingContext tail = context();
   tail.tail = Tail{.from = 8, .first_right = 2, .last_right = 7};

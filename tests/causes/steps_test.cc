@@ -145,6 +145,65 @@ TEST_F(CausesOfSteps, NamesWeightsOfASoftmaxInHalfPrecision) {
          "rounds the weights of its softmax to bf16 before they are divided by their sum", 1e-6);
 }
 
+// Of a layer that is skipped, in words of the layer.
+class NothingAdded : public WrongKernels {
+ protected:
+  void add(AddCall call) override {
+    const bool skipped =
+        call.site.layer == 1 && (call.site.checkpoint == Checkpoint::kOutput ||
+                                 call.site.checkpoint == Checkpoint::kAttnResidual);
+    if (skipped) {
+      std::copy_n(call.a, call.count, call.out);
+    } else {
+      right_->run(call);
+    }
+  }
+};
+
+TEST_F(CausesOfSteps, SaysThatALayerIsLeftOut) {
+  const auto model = load("tinyllama");
+  const auto right = make_reference_kernels();
+  NothingAdded wrong;
+  for (const char* set : {"layers", "logits"}) {
+    const std::string ref = log(*model, *right, "ref", set);
+    const std::string got = log(*model, wrong, "got", set);
+    const Comparison comparison = compare(model.get(), ref, got, 1e-4);
+    ASSERT_THAT(comparison.causes, SizeIs(1)) << set << ": " << comparison.cause_hint;
+    EXPECT_EQ(comparison.causes[0].name, "residual");
+    EXPECT_THAT(comparison.causes[0].sentence,
+                HasSubstr("layer_1 is left out: it gives what enters it: this explains"))
+        << set;
+  }
+}
+
+// Two norms that are both left out.
+class NoPostNorms : public WrongKernels {
+ protected:
+  void norm(NormCall call) override {
+    const bool is_post = call.site.checkpoint == Checkpoint::kPostAttnNorm ||
+                         call.site.checkpoint == Checkpoint::kPostFfnNorm;
+    if (is_post) {
+      std::copy_n(call.x, call.n_tokens * call.width, call.out);
+    } else {
+      right_->run(call);
+    }
+  }
+};
+
+TEST_F(CausesOfSteps, NamesNormsOfBothBranchesThatAreLeftOut) {
+  const auto model = load("glm4");
+  const auto right = make_reference_kernels();
+  NoPostNorms wrong;
+  for (const char* set : {"layers", "logits"}) {
+    const std::string ref = log(*model, *right, "ref", set);
+    const std::string got = log(*model, wrong, "got", set);
+    const Comparison comparison = compare(model.get(), ref, got, 1e-4);
+    ASSERT_THAT(comparison.causes, SizeIs(1)) << set << ": " << comparison.cause_hint;
+    EXPECT_EQ(comparison.causes[0].name, "norm_kind") << comparison.causes[0].sentence;
+    EXPECT_THAT(comparison.causes[0].sentence, HasSubstr("post_ffn_norm, leaves the norm out"));
+  }
+}
+
 TEST_F(CausesOfSteps, NamesOneNormForBothBranches) {
   OneNorm wrong;
   expect("tinyllama", wrong, "parallel_residual", "gives what the attention's norm gives");

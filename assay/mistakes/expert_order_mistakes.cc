@@ -1,0 +1,200 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "assay/mistakes/routing.h"
+
+namespace assay::mistakes {
+
+std::function<bool(const Network&, Op)> routed(Needs has) {
+  return [has = std::move(has)](const Network& network, Op) {
+    return network.model != nullptr && has(network.model->config().routing);
+  };
+}
+
+Injected routing_fault(const char* name, const char* what, Checkpoint at, const char* needed,
+                       Needs has) {
+  return {.name = name,
+          .group = FaultGroup::kFeedForward,
+          .what = what,
+          .at = at,
+          .unsupported_reason = needs(needed,
+                                      [has = std::move(has)](const ModelConfig& config) {
+                                        return config.routing.n_experts > 0 && has(config.routing);
+                                      }),
+          .also = at == Checkpoint::kFfnOut ? std::vector{Checkpoint::kRoutedOut}
+                                            : std::vector<Checkpoint>(),
+          .in_arguments = true};
+}
+
+namespace {
+
+constexpr const char* kReversedWeights = "gives the weights to a token's experts in reverse order";
+constexpr const char* kWeightsOfNext = "gives each of a token's experts the weight of the next";
+
+// Weights that go to other experts of the token: `order` says whose weight each slot has.
+Mistake reordered(const char* text,
+                  std::function<void(std::vector<int64_t>& order, const float* ids)> reorder,
+                  const Needs& has, std::vector<Injected> faults) {
+  return {
+      .cause = "expert_order",
+      .text = plainly(text),
+      .edit =
+          {.mix =
+               [reorder = std::move(reorder)](const OpContext& context, MixCall call,
+                                              Kernels& kernels) {
+                 const auto ids = context.inputs.other({Checkpoint::kExperts, context.site.layer});
+                 std::vector<float> weights(call.weights,
+                                            call.weights + call.n_tokens * call.n_used);
+                 for (int64_t t = 0; t < call.n_tokens && ids; ++t) {
+                   std::vector<int64_t> order(static_cast<size_t>(call.n_used));
+                   std::iota(order.begin(), order.end(), t * call.n_used);
+                   reorder(order, ids->row(t) - t * call.n_used);
+                   for (size_t j = 0; j < order.size(); ++j) {
+                     weights[static_cast<size_t>(t * call.n_used) + j] = call.weights[order[j]];
+                   }
+                 }
+                 call.weights = weights.data();
+                 kernels.run(call);
+               }},
+      .possible = routed(has),
+      .faults = std::move(faults)};
+}
+
+std::vector<Mistake> order_mistakes() {
+  const Needs has_several = [](const Routing& r) { return r.n_used > 1; };
+  const Needs has_three = [](const Routing& r) { return r.n_used > 2; };
+  std::vector<Mistake> mistakes = {
+      reordered(kReversedWeights,
+                [](std::vector<int64_t>& order, const float*) { std::ranges::reverse(order); },
+                has_several,
+                {routing_fault("expert-weights-reversed",
+                               "the last of a token's experts has the first's weight",
+                               Checkpoint::kFfnOut, "token with several experts", has_several)}),
+      reordered(kWeightsOfNext,
+                [](std::vector<int64_t>& order, const float*) {
+                  std::rotate(order.begin(), order.begin() + 1, order.end());
+                },
+                has_three, {}),
+      // The experts are computed by ascending ids, the weights stay in the order of the choice.
+      reordered(
+          "gives the weights, best first, to a token's experts by ascending ids",
+          [](std::vector<int64_t>& order, const float* ids) {
+            const int64_t first = order.front();
+            std::vector<int64_t> by_id = order;
+            std::ranges::sort(by_id, {}, [&](int64_t slot) { return ids[slot]; });
+            for (size_t rank = 0; rank < by_id.size(); ++rank) {
+              order[static_cast<size_t>(by_id[rank] - first)] = first + static_cast<int64_t>(rank);
+            }
+          },
+          has_several,
+          {routing_fault("expert-weights-by-id",
+                         "a token's experts are taken by ascending ids, their weights are not",
+                         Checkpoint::kFfnOut, "token with several experts", has_several)})};
+  mistakes.push_back(
+      {.cause = "expert_order",
+       .text = [](const Network&,
+                  double by) { return fmt::format("takes the expert of id {:+.0f}", by); },
+       .edit = {.select =
+                    [](const OpContext& context, const SelectCall& call, Kernels& kernels) {
+                      kernels.run(call);
+                      const int64_t n_experts = call.routing.n_experts;
+                      const auto by = static_cast<int64_t>(context.parameter);
+                      for (int64_t i = 0; i < call.n_tokens * call.routing.n_used; ++i) {
+                        call.ids[i] =
+                            static_cast<int32_t>((call.ids[i] + by + n_experts) % n_experts);
+                      }
+                    }},
+       .grid = among({-1, 1})});
+  mistakes.back().faults = {
+      routing_fault("expert-ids-off-by-one", "each token has the experts after its own",
+                    Checkpoint::kExperts, "experts", [](const Routing&) { return true; })};
+  mistakes.back().faults.front().parameter = with(1);
+  return mistakes;
+}
+
+// What a router gives, at `at`, to other experts: those that a file or an engine has in another
+// order than the router, or those of a token.
+Mistake given_to_others(Checkpoint at, std::function<std::string(const Network&, double)> text,
+                        int64_t (*other)(int64_t place, int64_t by, int64_t count),
+                        std::vector<double> values) {
+  return {.cause = "expert_order",
+          .text = std::move(text),
+          .change =
+              [other](const Network&, const Matrix& right, double by) {
+                Matrix moved(right.rows, right.columns);
+                for (int64_t t = 0; t < right.rows; ++t) {
+                  for (int64_t i = 0; i < right.columns; ++i) {
+                    const int64_t to = other(i, static_cast<int64_t>(by), right.columns);
+                    moved.row(t)[to] = right.row(t)[i];
+                  }
+                }
+                return moved;
+              },
+          .possible = [at](const Network&, Op op) { return op.checkpoint == at; },
+          .grid = values.empty() ? nullptr : among(std::move(values))};
+}
+
+// The weights of another expert, where the ids are right.
+Mistake other_expert_mistake() {
+  return {.cause = "expert_order",
+          .text =
+              [](const Network&, double by) {
+                return fmt::format("multiplies by the weights of the expert of id {:+.0f}", by);
+              },
+          .edit = {.matmul =
+                       [](const OpContext& context, MatmulCall call, Kernels& kernels) {
+                         const Linear& all = *context.network.linear(context.op());
+                         const int64_t count = all.weight.rows / call.w.rows;
+                         const int64_t own = first_row(all.weight, call.w) / call.w.rows;
+                         const int64_t first =
+                             (own + static_cast<int64_t>(context.parameter) + count) % count *
+                             call.w.rows;
+                         call.w = all.weight.slice(first, call.w.rows);
+                         if (call.bias != nullptr) call.bias = all.bias + first;
+                         kernels.run(call);
+                       }},
+          .possible = [](const Network& network,
+                         Op op) { return network.kind_of(op) == OpKind::kExpertLinear; },
+          .grid = among({-1, 1}),
+          .faults = {{.name = "expert-weights-of-next",
+                      .group = FaultGroup::kFeedForward,
+                      .what = "the weights of an expert are those of the one after it",
+                      .at = Checkpoint::kFfnGate,
+                      .unsupported_reason = needs(
+                          "experts",
+                          [](const ModelConfig& config) { return config.routing.n_experts > 0; }),
+                      .parameter = with(1),
+                      .also = {Checkpoint::kFfnUp, Checkpoint::kExpertOut},
+                      .in_arguments = true}}};
+}
+
+std::vector<Mistake> router_order_mistakes() {
+  const auto next = [](int64_t place, int64_t by, int64_t count) {
+    return (place + by + count) % count;
+  };
+  const auto reverse = [](int64_t place, int64_t, int64_t count) { return count - 1 - place; };
+  return {given_to_others(Checkpoint::kRouter,
+                          [](const Network&, double by) {
+                            return fmt::format(
+                                "gives the score of each expert to that of id {:+.0f}", by);
+                          },
+                          next, {-2, -1, 1, 2}),
+          given_to_others(Checkpoint::kRouter,
+                          plainly("gives the scores to the experts in reverse order"), reverse, {}),
+          given_to_others(Checkpoint::kExpertWeights, plainly(kReversedWeights), reverse, {}),
+          given_to_others(Checkpoint::kExpertWeights, plainly(kWeightsOfNext), next, {-1})};
+}
+
+}  // namespace
+
+std::vector<Mistake> expert_order_mistakes() {
+  std::vector<Mistake> mistakes = order_mistakes();
+  for (Mistake& mistake : router_order_mistakes()) mistakes.push_back(std::move(mistake));
+  mistakes.push_back(other_expert_mistake());
+  return mistakes;
+}
+
+}  // namespace assay::mistakes

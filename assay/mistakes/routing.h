@@ -1,0 +1,23 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "assay/mistakes/mistake.h"
+
+namespace assay::mistakes {
+
+// What a mistake needs of a layer's experts.
+using Needs = std::function<bool(const Routing&)>;
+
+// Whether the network has experts, and such.
+std::function<bool(const Network&, Op)> routed(Needs has);
+
+// What is wrong with the mixture is so too where a shared expert is added to it.
+Injected routing_fault(const char* name, const char* what, Checkpoint at, const char* needed,
+                       Needs has);
+
+// Which of a token's experts has which weight, and what is taken for which expert.
+std::vector<Mistake> expert_order_mistakes();
+
+}  // namespace assay::mistakes

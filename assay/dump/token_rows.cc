@@ -142,9 +142,10 @@ PassRows rows_of(const std::vector<const DumpTensor*>& pass, std::map<std::strin
   }
   if (places != nullptr) check_count(*places, positions.size(), count);
   const std::vector<int64_t> masked = numbers_of(mask);
-  const int64_t mask_width = mask != nullptr ? size_of(*mask).second : 0;
+  int64_t mask_width = mask != nullptr ? size_of(*mask).second : 0;
   if (mask != nullptr && (mask_width < rows.tokens || size_of(*mask).first != rows.batch)) {
     check_count(*mask, masked.size(), count);
+    mask_width = rows.tokens;  // the same elements in another shape
   }
   const bool has_lengths = places == nullptr && lengths != nullptr && rows.batch == 1;
   const std::vector<int64_t> lengths_of = numbers_of(lengths);  // once: it may be a stream
@@ -167,8 +168,10 @@ PassRows rows_of(const std::vector<const DumpTensor*>& pass, std::map<std::strin
                                          : fmt::format("{}.{}", given, b);
     int64_t& seen = next[row.sequence];
     if (mask != nullptr) {
-      const auto column = static_cast<size_t>(b * mask_width + mask_width - rows.tokens + t);
-      row.is_padding = masked[column] == 0;
+      // Rows of the mask, not requests: a flat batch is one row.
+      const int64_t mask_row = i / rows.tokens;
+      const int64_t element = (mask_row + 1) * mask_width - rows.tokens + t;
+      row.is_padding = masked[static_cast<size_t>(element)] == 0;
     }
     row.token_idx = of_positions != nullptr               ? positions[at]
                     : pass.front()->token_idx.has_value() ? *pass.front()->token_idx + t

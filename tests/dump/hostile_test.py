@@ -160,6 +160,18 @@ class Hostile(DumpCase):
         answer = self.assay("import", "mixed.npz", code=0)
         self.assertIn("left out 1 tensor, the first 'weight'", answer.stderr)
 
+    def test_a_mask_in_another_shape_than_the_rows(self):
+        """Of as many elements as there are tokens: each marks its own token, and no memory behind the mask."""
+        mask = np.array([1, 1, 0, 1, 1, 1])
+        batch = {"layer_0_output": np.ones((2, 3, 4), np.float32)}
+        flat = {"layer_0_output": np.ones((6, 4), np.float32), "positions": np.array([0, 1, 2, 0, 1, 2])}
+        for name, dump, shape in (("pairs", batch, (3, 2)), ("row", batch, 6), ("flat", flat, 6), ("flat_row", flat, (1, 6))):
+            with self.subTest(name):
+                np.savez(self.folder / f"{name}.npz", attention_mask=mask.reshape(shape), **dump)
+                records = [json.loads(line) for line in self.assay("import", f"{name}.npz", code=0).stdout.splitlines()]
+                places = [(record.get("sequence", "0"), record["token_idx"]) for record in records]
+                self.assertEqual(places, [("0", 0), ("0", 1), ("1", 0), ("1", 1), ("1", 2)])
+
     def test_a_log_or_a_model_is_no_dump(self):
         self.put("a.jsonl", b'{"checkpoint":"x","token_idx":0,"dtype":"f32","shape":[1,1],"values":[1]}\n')
         self.put("a.gguf", b"GGUF" + bytes(20))

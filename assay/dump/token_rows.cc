@@ -11,6 +11,8 @@
 namespace assay {
 namespace {
 
+// Far beyond every context, and far from where adding to it overflows.
+constexpr int64_t kMostPosition = int64_t{1} << 48;
 constexpr const char* kSkipHint = "leave one of them out with assay import --skip";
 
 std::string last_part(const std::string& name) {
@@ -61,6 +63,15 @@ void check_count(const DumpTensor& tensor, size_t count, int64_t rows) {
   if (static_cast<int64_t>(count) == rows) return;
   throw Error(
       fmt::format("'{}' has {} elements for {} tokens", printable(tensor.name, 80), count, rows),
+      tensor.file, kSkipHint);
+}
+
+void check_position(int64_t position, const DumpTensor& tensor) {
+  if (position >= 0 && position <= kMostPosition) return;
+  throw Error(
+      fmt::format("'{}' holds {}", printable(tensor.name, 80),
+                  position < 0 ? "a negative position"
+                               : fmt::format("the position {}, beyond any context", position)),
       tensor.file, kSkipHint);
 }
 
@@ -151,6 +162,8 @@ PassRows rows_of(const std::vector<const DumpTensor*>& pass, std::map<std::strin
   const std::vector<int64_t> lengths_of = numbers_of(lengths);  // once: it may be a stream
   if (has_lengths) positions = positions_of(*lengths, lengths_of, count);
   const DumpTensor* of_positions = has_lengths ? lengths : places;
+  for (const int64_t position : positions) check_position(position, *of_positions);
+  if (pass.front()->token_idx) check_position(*pass.front()->token_idx, *pass.front());
   const bool is_flat = rows.batch == 1 && of_positions != nullptr;
   const std::vector<int64_t> requests =
       is_flat ? requests_of(positions, lengths_of, *of_positions) : std::vector<int64_t>();
@@ -176,10 +189,6 @@ PassRows rows_of(const std::vector<const DumpTensor*>& pass, std::map<std::strin
     row.token_idx = of_positions != nullptr               ? positions[at]
                     : pass.front()->token_idx.has_value() ? *pass.front()->token_idx + t
                                                           : seen;
-    if (row.token_idx < 0) {
-      throw Error(fmt::format("'{}' holds a negative position", printable(of_positions->name, 80)),
-                  of_positions->file, kSkipHint);
-    }
     if (!row.is_padding) seen = row.token_idx + 1;
     const bool ends =
         i + 1 == count || (is_flat ? requests[at + 1] != requests[at] : t + 1 == rows.tokens);

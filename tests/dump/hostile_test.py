@@ -154,6 +154,8 @@ class Hostile(DumpCase):
         self.refused("positions.npz", "'positions' has 4 elements for 6 tokens")
         np.savez(self.folder / "negative.npz", layer_0_output=values, positions=np.arange(6) - 3)
         self.refused("negative.npz", "negative position")
+        np.savez(self.folder / "far.npz", layer_0_output=values, positions=np.arange(6) + (2**63 - 6))
+        self.refused("far.npz", "'positions' holds the position 9223372036854775802, beyond any context")
         np.savez(self.folder / "float_ids.npz", layer_0_output=values, input_ids=np.ones((1, 6), np.float32))
         self.refused("float_ids.npz", "input_ids", "no list of whole numbers")
         np.savez(self.folder / "mixed.npz", layer_0_output=values, weight=np.ones((9, 9), np.float32), input_ids=np.array([IDS]))

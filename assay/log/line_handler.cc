@@ -18,6 +18,8 @@ namespace assay {
 namespace {
 
 constexpr int kMaxDepth = 64;
+// Along each axis of ranks: their product is still a number.
+constexpr int64_t kMostRanks = int64_t{1} << 15;
 
 // What to do about a line.
 constexpr const char* kOnce = "write each key once";
@@ -379,9 +381,10 @@ bool LineHandler::rank_number(std::string_view found, int64_t value) {
   if (number == nullptr) return true;
   *number = value;
   const int64_t least = is_count ? 1 : 0;
-  return value >= least ||
-         fail(fmt::format("'{}': '{}' is {}, not a whole number from {}", field_name(field_), name_,
-                          found, least),
+  const int64_t most = is_count ? kMostRanks : kMostRanks - 1;
+  return (value >= least && value <= most) ||
+         fail(fmt::format("'{}': '{}' is {}, not a whole number from {} to {}", field_name(field_),
+                          name_, found, least, most),
               is_count ? R"(write how many processes share the model: "ranks":{"tp":4})"
                        : R"(write it as in "rank":{"tp":0,"pp":0,"ep":0})");
 }

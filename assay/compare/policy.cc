@@ -142,10 +142,8 @@ Tolerance floor_tolerance(double k, double floor) {
   return tolerance;
 }
 
-Policy::Policy() {
-  default_ = Tolerance();
+Policy::Policy() : default_(Tolerance()), built_in_(true) {
   default_->rel_l2 = kDefaultRelL2;
-  built_in_ = true;
 }
 
 void Policy::add(const std::string& glob) {

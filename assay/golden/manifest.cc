@@ -19,10 +19,12 @@ constexpr const char* kManifestHint = "see golden/README.md for what a manifest 
 
 double below_bound(const JsonNode& node) {
   const double value = node.number_at_least(0);
-  if (value < kRelL2Bound) return value;
-  node.fail(
-      fmt::format("is {}, and zeros are off by {}: it lets anything pass", value, kRelL2Bound),
-      "measure it again");
+  if (!(value < kRelL2Bound)) {
+    node.fail(
+        fmt::format("is {}, and zeros are off by {}: it lets anything pass", value, kRelL2Bound),
+        "measure it again");
+  }
+  return value;
 }
 
 Floors read_floors(const JsonNode& node) {

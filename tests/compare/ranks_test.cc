@@ -26,7 +26,7 @@ class RanksTest : public ComparisonTest {
   }
 
   static Record part(const std::string& checkpoint, int64_t token, std::vector<float> values,
-                     std::vector<int64_t> shape, const std::string& dims, Rank rank) {
+                     std::vector<int64_t> shape, const std::string& dims, const Rank& rank) {
     Record made = record(std::move(values), checkpoint);
     made.token_idx = token;
     made.dtype = "f32";
@@ -36,7 +36,7 @@ class RanksTest : public ComparisonTest {
     return made;
   }
 
-  static Record part(std::vector<float> values, const std::string& dims, Rank rank) {
+  static Record part(std::vector<float> values, const std::string& dims, const Rank& rank) {
     const auto n = static_cast<int64_t>(values.size());
     return part("layer_0_q", 0, std::move(values), {n}, dims, rank);
   }

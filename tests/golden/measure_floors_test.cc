@@ -56,7 +56,8 @@ class MeasureFloors : public LogFiles {
   std::string noisy(const std::string& name, double error) {
     return log(name, [=](int, int) { return error; });
   }
-  static std::string refusal(const std::vector<std::string>& paths, FloorOptions options = {}) {
+  static std::string refusal(const std::vector<std::string>& paths,
+                             const FloorOptions& options = {}) {
     return error_of([&] { measure_floors(paths, options); });
   }
 };

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "kernels/quantize/quantize.h"
@@ -21,18 +22,36 @@ float most_of(TensorType type) {
 
 // Sums over some elements.
 struct Sums {
-  double difference = 0.0;  // of the squares of got - ref
-  double storing = 0.0;     // the same that the types cost
-  double ref = 0.0;         // of the reference's squares
+  double difference = 0.0;     // of the squares of got - ref
+  double storing = 0.0;        // the same that the types cost
+  double ref = 0.0;            // of the reference's squares
+  double along = 0.0;          // of ref * (got - ref)
+  double along_storing = 0.0;  // the same that the types make
+  double scatter = 0.0;        // of the squares of what each element adds to that
   double max_abs = 0.0;
 
   void add(const Sums& other) {
     difference += other.difference;
     storing += other.storing;
     ref += other.ref;
+    along += other.along;
+    along_storing += other.along_storing;
+    scatter += other.scatter;
     max_abs = std::max(max_abs, other.max_abs);
   }
 };
+
+// The factor between the two, if rounding cannot have made it; else nothing. Elements are rounded
+// each its own way, so what errors have in common with the reference is far less than they are:
+// what these types make of it (where the weights have few values, all are off alike), the share of
+// the squares that a quantiser loses which searches for the best codes, and chance.
+std::optional<double> wrong_factor(const Sums& sums, double k) {
+  constexpr double kDeviations = 8.0;  // of rows of honest files, the worst is at 4
+  const double most = k * std::fabs(sums.along_storing) + k * k * sums.storing +
+                      kDeviations * std::sqrt(sums.scatter);
+  if (sums.ref == 0.0 || std::fabs(sums.along) <= most) return std::nullopt;
+  return 1.0 + sums.along / sums.ref;
+}
 
 // A block that is off by too many times of what storing it costs.
 struct WorstBlock {
@@ -135,8 +154,12 @@ class RowComparer {
       const double by_got = static_cast<double>(stored_ref[i]) - ref;
       const double by_ref = static_cast<double>(stored_got[i]) - got;
       sums.difference += (got - ref) * (got - ref);
-      sums.storing += by_got * by_got + by_ref * by_ref;
+      const double storing = by_got * by_got + by_ref * by_ref;
+      sums.storing += storing;
       sums.ref += ref * ref;
+      sums.along += ref * (got - ref);
+      sums.along_storing += ref * (by_got - by_ref);
+      sums.scatter += ref * ref * storing;
       sums.max_abs = std::max(sums.max_abs, std::fabs(got - ref));
     }
     return sums;
@@ -200,9 +223,11 @@ void measure_tensor(const GgufTensor& ref, const GgufTensor& got, const WeightsO
   WorstBlock by_difference;
   WorstBlock by_share;
   int64_t infinite_row = -1;
+  int64_t scaled_row = -1;
   for (int64_t row = 0; row < ref.rows(); ++row) {
     const RowSums& sums = rows[static_cast<size_t>(row)];
     all.add(sums.all);
+    if (scaled_row < 0 && wrong_factor(sums.all, options.k)) scaled_row = row;
     if (!sums.is_finite && infinite_row < 0) infinite_row = row;
     by_difference.take(sums.by_difference);
     by_share.take(sums.by_share);
@@ -261,6 +286,16 @@ void measure_tensor(const GgufTensor& ref, const GgufTensor& got, const WeightsO
         "a block of row {} from column {} on is off by {:.3g} of {}", result.row, result.column,
         is_far_off ? relative(worst.by, all.ref / n_units) : std::sqrt(worst.by),
         is_far_off ? "its tensor" : "what the reference has there");
+  } else if (const auto factor = wrong_factor(all, options.k)) {
+    result.status = TensorStatus::kWrong;
+    result.reason =
+        fmt::format("is the reference's times {:.4g}, which rounding does not make", *factor);
+  } else if (scaled_row >= 0) {
+    result.status = TensorStatus::kWrong;
+    result.row = scaled_row;
+    result.reason = fmt::format(
+        "row {} is the reference's times {:.4g}, which rounding does not make", scaled_row,
+        *wrong_factor(rows[static_cast<size_t>(scaled_row)].all, options.k));
   } else {
     result.status = TensorStatus::kRounded;
   }

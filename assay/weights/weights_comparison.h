@@ -30,7 +30,7 @@ struct TensorResult {
   double expected = 0.0;  // the same that plain storing as these types costs
   double max_abs = 0.0;
   bool is_zero = false;  // all of it, in both files
-  // Where a single block is what is wrong: its row and first column; else -1.
+  // Where a single row or block is what is wrong: the row, and the block's first column; else -1.
   int64_t row = -1;
   int64_t column = -1;
   std::string reason = {};  // of any status but the first two: a sentence

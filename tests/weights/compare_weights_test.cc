@@ -10,6 +10,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "assay/weights/weights_report.h"
 #include "base/error.h"
@@ -325,6 +326,32 @@ TEST_F(CompareWeights, TwoRoundingsOfOneTypeAreNotJudged) {
   EXPECT_EQ(comparison.verdict, WeightsVerdict::kMatch);
   comparison = compare_weights(ref, two.gguf(), {.max_rel_l2 = 0.01});
   EXPECT_EQ(comparison.verdict, WeightsVerdict::kMismatch);
+}
+
+// What would break: a factor that hides in the rounding, of a tensor or of the rows of one expert.
+TEST_F(CompareWeights, ASmallFactorIsNoRounding) {
+  const int64_t columns = ref_.find_tensor(kWide)->columns();
+  const std::pair<TensorType, float> cases[] = {{TensorType::kQ8_0, 1.005F},
+                                                {TensorType::kQ4_0, 1.05F},
+                                                {TensorType::kQ4_0, 0.95F},
+                                                {TensorType::kQ4_K, 1.05F},
+                                                {TensorType::kIQ4_NL, 1.05F}};
+  for (const auto& [type, factor] : cases) {
+    Values scaled = got_.values(kWide);
+    for (float& x : scaled) x *= factor;
+    EditedModel tensor = got_;
+    tensor.put(kWide, scaled, type);
+    WeightsComparison comparison = compare_weights(ref_, tensor.gguf(), {});
+    EXPECT_EQ(comparison.count(TensorStatus::kWrong), 1) << tensor_type_info(type).name << factor;
+    EXPECT_THAT(of(comparison, kWide).reason, HasSubstr("is the reference's times"));
+    Values one_row = got_.values(kWide);
+    for (int64_t i = columns; i < 2 * columns; ++i)
+      one_row[static_cast<size_t>(i)] *= 1.0F + 3.0F * (factor - 1.0F);
+    tensor.put(kWide, one_row, type);
+    comparison = compare_weights(ref_, tensor.gguf(), {});
+    EXPECT_EQ(of(comparison, kWide).status, TensorStatus::kWrong) << tensor_type_info(type).name;
+    EXPECT_EQ(of(comparison, kWide).row, 1);
+  }
 }
 
 // What would break: weights that are not ternary, of which -1, 0 and 1 hold so little that the

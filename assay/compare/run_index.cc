@@ -31,6 +31,26 @@ std::string left_out_warning(const std::string& path, const char* why,
                      names.size() > kShown ? ", ..." : "");
 }
 
+// Whether the parts that a map takes of a tensor are less than all of it. Equal fractions are equal
+// as floats, whatever they count in.
+bool leaves_a_part(const std::vector<NameMap::Target>& targets) {
+  std::vector<std::pair<double, double>> parts;
+  for (const NameMap::Target& target : targets) {
+    const RecordTransform& transform = target.transform;
+    if (transform.part_count == 0) return false;
+    const auto count = static_cast<double>(transform.part_count);
+    parts.emplace_back(static_cast<double>(transform.part_begin) / count,
+                       static_cast<double>(transform.part_end) / count);
+  }
+  std::ranges::sort(parts);
+  double end = 0.0;
+  for (const auto& part : parts) {
+    if (part.first > end) return true;
+    end = std::max(end, part.second);
+  }
+  return !parts.empty() && end < 1.0;
+}
+
 }  // namespace
 
 RunIndexer::RunIndexer(const std::string& path, const NameMap& map)
@@ -67,6 +87,8 @@ std::vector<std::shared_ptr<LogIndex>> RunIndexer::read() {
   };
   warn("not known to the map and", unknown_);
   warn("Assay's own, but mapped to null and", left_out_);
+  warn("mapped in part, and the rest of the tensor is", taken_in_part_);
+  warn("Assay's own, but 'take' prefers another record of the token, and", passed_over_);
   return std::move(sequences_);
 }
 
@@ -115,6 +137,9 @@ void RunIndexer::add(const Record& record, const RecordPlace& place) {
     add_unmapped(index, entry);
   } else {
     add_mapped(sequence, entry, mappings_[raw]);
+    if (std::ranges::find(taken_in_part_, record.checkpoint) != taken_in_part_.end()) {
+      in_part_.emplace_back(sequence, entry);
+    }
   }
 }
 
@@ -183,6 +208,7 @@ std::vector<RunIndexer::Mapping> RunIndexer::mappings_of(const std::string& name
   if (found.known && found.targets.empty() && parse_checkpoint_name(name).known) {
     left_out_.push_back(name);
   }
+  if (leaves_a_part(found.targets)) taken_in_part_.push_back(name);
   for (const NameMap::Target& target : found.targets) {
     Mapping mapping{targets_.id(target.checkpoint), -1, target.take, target.optional};
     if (!target.transform.is_identity()) {
@@ -230,6 +256,19 @@ void RunIndexer::drop_mapped_elsewhere(LogIndex& index) {
                 [&](const IndexEntry& entry) { return !seen.insert(key(entry)).second; });
 }
 
+// What is unmapped and has a name that the map knows was left for another record by 'take'. Other
+// engines give one name to several tensors, Assay does not.
+void RunIndexer::note_passed_over(const LogIndex& index) {
+  for (const IndexEntry& entry : index.unmapped_) {
+    const std::string& name = index.unmapped_names_.name(entry.checkpoint);
+    const auto is_in = [&](const auto& names) {
+      return std::ranges::find(names, name) != names.end();
+    };
+    if (!parse_checkpoint_name(name).known || is_in(left_out_) || is_in(passed_over_)) continue;
+    passed_over_.push_back(name);
+  }
+}
+
 void RunIndexer::add_choices() {
   std::optional<LogIndex::MissingRecord> first;
   size_t missing = 0;
@@ -251,7 +290,12 @@ void RunIndexer::add_choices() {
     index.missing_records_.push_back({target, std::get<2>(key)});
     if (missing++ == 0) first = index.missing_records_.back();
   }
-  for (const auto& index : sequences_) drop_mapped_elsewhere(*index);
+  for (const auto& index : sequences_) {
+    drop_mapped_elsewhere(*index);
+    note_passed_over(*index);
+  }
+  // For NaN in what is left out.
+  for (const auto& [sequence, entry] : in_part_) add_unmapped(*sequences_[sequence], entry);
   if (!first) return;
   warnings_.push_back(
       fmt::format("{}: {} missing that the map takes from several of one name: there are too few, "

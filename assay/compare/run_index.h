@@ -45,6 +45,7 @@ class RunIndexer {
   void add_unmapped(LogIndex& index, IndexEntry entry);
   void add_choices();
   static void drop_mapped_elsewhere(LogIndex& index);
+  void note_passed_over(const LogIndex& index);
   size_t sequence_of(const Record& record, int32_t file);
   int32_t part_of(const Record& record, const RecordPlace& place, IndexEntry& entry);
   void count_rank(size_t sequence, const Rank& rank);
@@ -72,7 +73,10 @@ class RunIndexer {
   NameTable targets_;  // what the map makes of names, whether a record is taken or not
   std::vector<std::vector<Mapping>> mappings_;  // of each of raw_names_
   std::vector<std::string> unknown_;
-  std::vector<std::string> left_out_;  // Assay's own names, by a rule
+  std::vector<std::string> left_out_;       // Assay's own names, by a rule
+  std::vector<std::string> passed_over_;    // Assay's own names, by a 'take'
+  std::vector<std::string> taken_in_part_;  // names of tensors of which no rule takes the rest
+  std::vector<std::pair<size_t, IndexEntry>> in_part_;  // their records, by place in sequences_
   std::vector<std::string> warnings_;
   MatchBudget budget_;
   // By sequence, target, token, what to take, and part; in the order of the log.

@@ -23,6 +23,7 @@
 #include "assay/report/text_table.h"
 #include "base/count_of.h"
 #include "base/error.h"
+#include "model/architecture.h"
 
 namespace assay {
 namespace {
@@ -63,11 +64,22 @@ FloorSource source_of(const std::string& given, const std::string& path) {
   return {given, file_sha256(is_file ? given : path), read_log_header(path)};
 }
 
+// Only among architectures that Assay has: of others, two tools may have two names.
+void refuse_other_architecture(const FloorSource& ref, const FloorSource& run) {
+  if (!ref.header || !run.header) return;
+  const std::string& a = ref.header->model.arch;
+  const std::string& b = run.header->model.arch;
+  if (a == b || find_architecture(a) == nullptr || find_architecture(b) == nullptr) return;
+  throw Error(fmt::format("is of the architecture {}, and {} of {}", b, printable(ref.given), a),
+              run.given, "runs of another network are no noise: give runs of one model");
+}
+
 std::vector<FloorSource> sources_of(const std::vector<std::string>& logs,
                                     const std::vector<std::string>& paths) {
   std::vector<FloorSource> sources;
   for (size_t i = 0; i < logs.size(); ++i) {
     sources.push_back(source_of(logs[i], paths[i]));
+    refuse_other_architecture(sources.front(), sources.back());
     for (size_t before = 0; before < i; ++before) {
       if (sources[before].sha256 != sources[i].sha256) continue;
       throw Error(fmt::format("has the bytes of {}", printable(logs[before])), logs[i],

@@ -39,16 +39,17 @@ const Value& checked_object(const Value& value, const std::string& name, const s
   return value;
 }
 
-// "floor", which has to be a number below the bound of rel_l2.
-double read_floor(const Value& value, const std::string& name, const std::string& path) {
+// "floor", which has to be a number of which `k` times is below the bound of rel_l2.
+double read_floor(const Value& value, const std::string& name, const std::string& path, double k) {
   if (!value.IsNumber() || !(value.GetDouble() >= 0)) {
     throw Error(fmt::format("'floor' of {} is not a number of 0 or more", name), path, kPolicyHint);
   }
   const double floor = value.GetDouble();
-  if (floor < kRelL2Bound) return floor;
-  throw Error(fmt::format("'floor' of {} is {}, and zeros are off by {}: it lets anything pass",
-                          name, floor, kRelL2Bound),
-              path, "measure it between runs that compute the same");
+  if (k * floor < kRelL2Bound) return floor;
+  throw Error(fmt::format("'floor' of {} is {}, and zeros are off by {}: {} times it lets anything "
+                          "pass",
+                          name, floor, kRelL2Bound, k),
+              path, "measure it between runs that compute the same, or give a smaller k");
 }
 
 double read_limit(const MetricKey& metric, const Value& value, const std::string& name,
@@ -72,7 +73,7 @@ Tolerance read_tolerance(const Value& value, const std::string& name, const std:
     const std::string key = json_text_of(member.name);
     if (key == "floor") {
       if (!k) throw Error(name + " has a floor, and the policy no k", path, "give k, such as 3");
-      tolerance.floor = read_floor(member.value, name, path);
+      tolerance.floor = read_floor(member.value, name, path, *k);
       continue;
     }
     // Where the floor was found, which says nothing of what may pass.

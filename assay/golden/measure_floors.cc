@@ -20,6 +20,8 @@
 namespace assay {
 namespace {
 
+// Of the first layer: 0.12 where weights are stored in 3 bits (docs/tolerances.md).
+constexpr double kMostOfFirstLayer = 0.2;
 // From one layer to the next, at most: the floors of the goldens grow by 7.3.
 constexpr double kMostGrowth = 10;
 // The error at one token, of the median over tokens: 15.6 in honest runs (docs/tolerances.md).
@@ -148,6 +150,17 @@ std::map<int, WorstOfLayer> worst_of_layers(const Comparison& comparison) {
 void refuse_jump(const Comparison& comparison) {
   const WorstOfLayer* before = nullptr;
   const std::map<int, WorstOfLayer> layers = worst_of_layers(comparison);
+  const auto first = layers.find(0);
+  if (first != layers.end() && !(first->second.rel_l2 <= kMostOfFirstLayer)) {
+    throw Error(
+        fmt::format("the error against {} is {:.3g} at '{}', in the first layer: that looks "
+                    "like a mistake and not like noise",
+                    comparison.ref_path, first->second.rel_l2,
+                    printable(first->second.checkpoint, 80)),
+        comparison.got_path,
+        "assay compare looks for its cause; give --accept-jumps if the arithmetic is so "
+        "coarse");
+  }
   for (const auto& [layer, worst] : layers) {
     const WorstOfLayer* last = std::exchange(before, &worst);
     if (last == nullptr || worst.rel_l2 <= kMostGrowth * last->rel_l2) continue;

@@ -163,7 +163,7 @@ TEST_F(FloorsCommand, WhatIsNoNoiseLeavesNoFile) {
     EXPECT_THAT(outcome.err, AllOf(StartsWith("assay: "), HasSubstr(message)));
     EXPECT_FALSE(std::ifstream(out).good()) << message;
   };
-  refused({ref, faulty("rope-base")}, "lets anything pass");
+  refused({ref, faulty("rope-base")}, "in the first layer: that looks like a mistake");
   for (const char* fault : {"gelu-for-silu", "kv-shifted", "norm-unbiased-variance"}) {
     refused({ref, faulty(fault)}, "jumps from 0 in the layer before to 0.");
   }
@@ -173,6 +173,11 @@ TEST_F(FloorsCommand, WhatIsNoNoiseLeavesNoFile) {
   refused({ref, ref}, "has the bytes of");
   refused({ref, log("head.jsonl", {"--values", "4"})}, "head.jsonl");
   refused({ref, path("absent.jsonl")}, "absent.jsonl");
+  std::string other = contents(fast());
+  const std::string arch = R"("arch":"llama")";
+  ASSERT_NE(other.find(arch), std::string::npos);
+  other.replace(other.find(arch), arch.size(), R"("arch":"gemma2")");
+  refused({ref, put("gemma2.jsonl", other)}, "is of the architecture gemma2, and");
   refused({ref}, "RUN is required");
   for (const char* k : {"0.5", "11", "nan", "3x", "-3"}) {
     refused({ref, f16_keys(), std::string("--k=") + k}, "is not a number from 1 to 10");

@@ -121,10 +121,12 @@ TEST_F(MeasureFloors, RefusesAnErrorAtOneToken) {
 TEST_F(MeasureFloors, RefusesAFloorOfWhichKTimesIsAnything) {
   const std::string ref = reference();
   const std::string off = noisy("off.jsonl", 0.4);
-  EXPECT_THAT(refusal({ref, off}),
+  FloorOptions coarse;
+  coarse.accept_jumps = true;
+  EXPECT_THAT(refusal({ref, off}, coarse),
               AllOf(HasSubstr(off + ": 'layer_0_output' at token"), HasSubstr("0.4 off"),
                     HasSubstr("3 times that lets anything pass, as zeros are off by 1")));
-  FloorOptions tight;
+  FloorOptions tight = coarse;
   tight.k = 2;
   EXPECT_EQ(measure_floors({ref, off}, tight).k, 2);
   EXPECT_THAT(refusal({ref, noisy("far.jsonl", 1.5)}),
@@ -170,6 +172,17 @@ TEST_F(MeasureFloors, RefusesAnErrorThatJumpsAtALayer) {
   const std::string growing =
       log("growing.jsonl", [](int layer, int) { return 1e-6 * std::pow(6, layer); });
   EXPECT_EQ(measure_floors({ref, growing}, {}).floors.size(), kLayers);
+}
+
+// Breaks if an engine that is wrong from the first layer on allowed later ones as much.
+TEST_F(MeasureFloors, RefusesALargeErrorInTheFirstLayer) {
+  const std::string off = noisy("off.jsonl", 0.3);
+  EXPECT_THAT(refusal({reference(), off}), HasSubstr("is 0.3 at 'layer_0_output', in the first "
+                                                     "layer: that looks like a mistake"));
+  EXPECT_EQ(measure_floors({reference(), noisy("coarse.jsonl", 0.15)}, {}).k, 3);
+  FloorOptions accepting;
+  accepting.accept_jumps = true;
+  EXPECT_EQ(measure_floors({reference(), off}, accepting).k, 3);
 }
 
 TEST_F(MeasureFloors, RefusesRecordsThatAreNotWholeInEachLog) {

@@ -54,9 +54,19 @@ PerfResult judge(const std::string& name, std::span<const double> base,
   return result;
 }
 
+constexpr const char* kOfMachine[] = {"processor", "num_cpus", "mhz_per_cpu", "host_name"};
+constexpr const char* kByTurns =
+    "run both by turns on one machine: scripts/perf.sh; or accept it with --any-machine";
+
+bool names_machine(const BenchFile& file) {
+  return std::ranges::any_of(kOfMachine,
+                             [&](const char* key) { return file.context.contains(key); });
+}
+
 constexpr double kMhzReading = 0.1;  // by which one processor's may differ
 
-// Whether both files state it and not alike. What only one file says is not held against it.
+// Whether both files state it and not alike. What only one file says is not held against it:
+// versions of Google Benchmark state more or less.
 bool differs(const BenchFile& base, const BenchFile& head, const std::string& key) {
   const auto in_base = base.context.find(key);
   const auto in_head = head.context.find(key);
@@ -78,10 +88,12 @@ void check_machine(const BenchFile& base, const BenchFile& head, const PerfOptio
   };
   reject("assay_threads", "run both with the same --threads");
   if (options.any_machine) return;
-  for (const char* key : {"processor", "num_cpus", "mhz_per_cpu", "host_name"}) {
-    reject(key,
-           "run both by turns on one machine: scripts/perf.sh; or accept it with --any-machine");
-  }
+  for (const char* key : kOfMachine) reject(key, kByTurns);
+  if (names_machine(base) == names_machine(head)) return;
+  const BenchFile& silent = names_machine(base) ? head : base;
+  const BenchFile& other = names_machine(base) ? base : head;
+  throw Error(fmt::format("'context' names no machine, and that of {} does", other.path),
+              silent.path, kByTurns);
 }
 
 // A name may itself hold what a glob reads otherwise: "BM_sort<char[4]>".
@@ -107,11 +119,15 @@ void check_allowed(const BenchFile& base, const PerfOptions& options) {
 }
 
 void note_differences(const BenchFile& base, const BenchFile& head, PerfComparison& comparison) {
-  for (const char* key : {"assay_kernels", "library_build_type", "processor", "num_cpus",
-                          "mhz_per_cpu", "host_name"}) {
-    if (!differs(base, head, key)) continue;
+  const auto note = [&](const char* key) {
+    if (!differs(base, head, key)) return;
     comparison.notes.push_back(fmt::format("{} is {} in the base, {} in the head", key,
                                            base.context.at(key), head.context.at(key)));
+  };
+  for (const char* key : {"assay_kernels", "library_build_type"}) note(key);
+  for (const char* key : kOfMachine) note(key);
+  if (!names_machine(base) && !names_machine(head)) {
+    comparison.notes.push_back("neither file's 'context' names the machine: it may be another");
   }
   for (const auto& [name, times] : base.times) {
     const auto other = head.times.find(name);

@@ -20,7 +20,9 @@ constexpr int kPairs = 20;
 // Times as machines give them: a drift that both share, noise of a per cent, and now and then a
 // repetition that was interrupted. Each is the best of three, as scripts/perf.sh takes it.
 struct Machine {
-  explicit Machine(uint64_t seed) : random(seed) {}
+  explicit Machine(uint64_t seed) : random(seed) {
+    base.context = head.context = {{"num_cpus", "4"}};
+  }
 
   void measure(const std::string& name, double slowdown, int pairs = kPairs) {
     std::normal_distribution<double> noise(0, 0.01);
@@ -211,6 +213,27 @@ TEST(PerfComparison, TimesOfTwoMachinesAreNotCompared) {
   machine.base.context = {{"mhz_per_cpu", "2400"}};
   machine.head.context = {{"mhz_per_cpu", "2450"}};
   EXPECT_TRUE(compare_benches(machine.base, machine.head, {}).notes.empty());
+}
+
+// What would break: the times of a file without 'context' taken as those of any machine.
+TEST(PerfComparison, AFileThatNamesNoMachineIsNotComparedWithOneThatDoes) {
+  Machine machine(21);
+  machine.measure("add", 1.0);
+  EXPECT_TRUE(compare_benches(machine.base, machine.head, {}).notes.empty());
+  machine.head.context.clear();
+  try {
+    compare_benches(machine.base, machine.head, {});
+    ADD_FAILURE() << "compared";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("head.json: 'context' names no machine, and that "
+                                                 "of base.json does"));
+  }
+  EXPECT_THROW(compare_benches(machine.head, machine.base, {}), Error);
+  EXPECT_TRUE(compare_benches(machine.base, machine.head, {.any_machine = true}).notes.empty());
+  machine.base.context.clear();
+  EXPECT_THAT(
+      compare_benches(machine.base, machine.head, {}).notes,
+      testing::ElementsAre(testing::HasSubstr("neither file's 'context' names the machine")));
 }
 
 // What would break: a benchmark that crashes or is switched off in the head reads like one that

@@ -74,6 +74,12 @@ class NpyReader : public ArrayReader {
                               file_.size() - place_, info.bytes),
                   path, "write it again");
     }
+    if (info.bytes < file_.size() - place_ && info.type != ArrayType::kOther) {
+      throw Error(fmt::format("the file goes on after its array: {} bytes of data, its header says "
+                              "{}",
+                              file_.size() - place_, info.bytes),
+                  path, "write each array to a file of its own");
+    }
     arrays_[name_] = info;
   }
 

@@ -100,6 +100,10 @@ class SafetensorsReader : public ArrayReader {
       add({name.GetString(), name.GetStringLength()}, value, data, file_.size());
     }
     refuse_overlaps();
+    if (claimed_ != static_cast<uint64_t>(file_.size() - data)) {
+      fail(fmt::format("its arrays are {} bytes together, its data {}: some belong to no array",
+                       claimed_, file_.size() - data));
+    }
   }
 
   const std::map<std::string, ArrayInfo>& arrays() const override { return arrays_; }
@@ -138,6 +142,7 @@ class SafetensorsReader : public ArrayReader {
         (info.type != ArrayType::kOther && end - begin != info.bytes)) {
       fail(fmt::format("the data of '{}' does not fit the file", printable(name, 80)));
     }
+    claimed_ += static_cast<uint64_t>(end - begin);
     if (!arrays_.emplace(name, info).second) {
       fail(fmt::format("the header names '{}' twice", printable(name, 80)));
     }
@@ -162,6 +167,7 @@ class SafetensorsReader : public ArrayReader {
   InputFile file_;
   std::map<std::string, ArrayInfo> arrays_;
   std::map<std::string, int64_t> places_;  // where to read next
+  uint64_t claimed_ = 0;                   // bytes that the header says are of arrays
 };
 
 }  // namespace

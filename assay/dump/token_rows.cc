@@ -158,6 +158,13 @@ PassRows rows_of(const std::vector<const DumpTensor*>& pass, std::map<std::strin
     check_count(*mask, masked.size(), count);
     mask_width = rows.tokens;  // the same elements in another shape
   }
+  // Packed sequences are often numbered so.
+  const auto other = std::ranges::find_if(masked, [](int64_t x) { return x != 0 && x != 1; });
+  if (other != masked.end()) {
+    throw Error(
+        fmt::format("'{}' holds {}, and not only 0 and 1", printable(mask->name, 80), *other),
+        mask->file, kSkipHint);
+  }
   const bool has_lengths = places == nullptr && lengths != nullptr && rows.batch == 1;
   const std::vector<int64_t> lengths_of = numbers_of(lengths);  // once: it may be a stream
   if (has_lengths) positions = positions_of(*lengths, lengths_of, count);

@@ -188,7 +188,14 @@ bool LineHandler::put_sequences_together() {
                             token_rows_.size(), mask_rows_.size()),
                 "write one of each for each sequence");
   }
+  const auto is_other = [](int64_t x) { return x != 0 && x != 1; };
+  const auto check_mask = [&](const std::vector<int64_t>& mask) {
+    const auto other = std::ranges::find_if(mask, is_other);
+    return other == mask.end() || fail(fmt::format("'mask' holds {}", *other),
+                                       "write 1 for each token, and 0 where it is padding");
+  };
   bool good = fits(header_.tokens, header_.mask);
+  if (!check_mask(header_.mask) || !std::ranges::all_of(mask_rows_, check_mask)) return false;
   for (size_t i = 0; i < count; ++i) {
     good = good && fits(token_rows_[i], mask_rows_[i]);
     header_.sequences.push_back(

@@ -260,6 +260,8 @@ TEST_F(SequencesTest, ListsOfAHeaderMustFit) {
   EXPECT_NE(
       error(header("[[11]]", R"(["a"])", R"(,"mask":[[1,0]])")).find("a mask has another length"),
       std::string::npos);
+  EXPECT_NE(error(header("[[11]]", R"(["a"])", R"(,"mask":[[2]])")).find("'mask' holds 2"),
+            std::string::npos);
   EXPECT_NE(error(header("[[11],[12]]", R"(["a","a"])")).find("'sequences' has 'a' twice"),
             std::string::npos);
   EXPECT_NE(error(header("[[11],12]", R"(["a","b"])")).find("'tokens' is"), std::string::npos);

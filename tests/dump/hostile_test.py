@@ -105,6 +105,22 @@ class Hostile(DumpCase):
         self.refused(self.put("long.safetensors", struct.pack("<Q", 1 << 62) + b"{}"), "long.safetensors")
         self.refused(self.put("deep.safetensors", safetensors_file(b"[" * 100000)), "deep.safetensors")
 
+    def test_data_beyond_what_the_header_says(self):
+        """A row more than the shape has was not compared, and nothing said so."""
+        right = npy_header((4, 4)) + bytes(range(64))
+        for name, whole in (("rows.npy", right + bytes(16)), ("two.npy", right + right)):
+            self.refused(self.put(name, whole), name, "the file goes on after its array")
+        info = {"layer_0_output": {"dtype": "F32", "shape": [4, 4], "data_offsets": [0, 64]}}
+        for name, data in (("behind.safetensors", bytes(80)), ("gap.safetensors", bytes(96))):
+            if name.startswith("gap"):
+                info["layer_1_output"] = {"dtype": "F32", "shape": [4], "data_offsets": [80, 96]}
+            self.refused(self.put(name, safetensors_file(info, data)), name, "some belong to no array")
+
+    def test_a_mask_of_other_numbers(self):
+        values = {**tensors(), "input_ids": np.array([IDS]), "attention_mask": np.array([[1] * (len(IDS) - 1) + [2]])}
+        safetensors.numpy.save_file(values, self.folder / "mask.safetensors")
+        self.refused("mask.safetensors", "'attention_mask' holds 2, and not only 0 and 1")
+
     def test_a_zip_bomb_takes_little_memory(self):
         """Two rows of 2^28 zeros in 9 MB: refused by their width, in bounded memory."""
         text = io.BytesIO()

@@ -126,6 +126,7 @@ struct Distances {
     double rel_l2 = 0;       // root mean square over positions; infinite where there is none
     int64_t token_idx = -1;  // of the first that is not the same to the bit
     double rel_l2_there = 0;
+    double worst_failed = 0;  // of records that say otherwise, not of those that say nothing
   };
   std::map<std::pair<int64_t, std::string>, OfCheckpoint> of;  // by order and name
   int64_t compared = 0;
@@ -156,6 +157,7 @@ Distances distances(const std::string& ref, const std::string& got) {
                                                         : kInfinity;
     Distances::OfCheckpoint& one = found.of[key];
     one.rel_l2 += rel_l2 * rel_l2;
+    if (result.failed()) one.worst_failed = std::max(one.worst_failed, rel_l2);
     if (!same && (one.token_idx < 0 || result.token_idx < one.token_idx)) {
       one.token_idx = result.token_idx;
       one.rel_l2_there = rel_l2;
@@ -271,6 +273,15 @@ class InvarianceCheck {
         shown_.checkpoint, shown_.of_others, near);
   }
 
+  // Whether what is logged at all is off by more than a log of another form explains, such as a
+  // list of log-probabilities where the tokens alone have all logits.
+  bool is_far_off(const Distances& found) const {
+    return std::ranges::any_of(found.of, [&](const auto& one) {
+      const double explained = std::max(within(noise_, one.first.second), precision_.clean);
+      return one.second.worst_failed > explained;
+    });
+  }
+
   // Whether the surface evaluates the tokens at once, as the tokens alone are evaluated.
   bool cuts_nothing(const std::string& surface) const {
     const int64_t tokens = std::ssize(subject_.tokens);
@@ -299,7 +310,8 @@ class InvarianceCheck {
     cell.compare =
         fmt::format("assay compare {} {}", shell_quoted(reference()), shell_quoted(cell.log));
     const Distances found = distances(reference(), cell.log);
-    if (found.compared < noise_.compared || found.whole < noise_.whole || found.of.empty()) {
+    const bool logs_less = found.compared < noise_.compared || found.whole < noise_.whole;
+    if (found.of.empty() || (logs_less && !is_far_off(found))) {
       cell.finding = Finding::kUnsupported;
       cell.text = "logs less of it than of the tokens alone";
       return;

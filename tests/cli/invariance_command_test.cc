@@ -97,6 +97,20 @@ TEST_F(InvarianceCommand, ALogThatLacksPositionsIsNotInvariant) {
   EXPECT_THAT(outcome.err, HasSubstr("logs less of it than of the tokens alone"));
 }
 
+// What would break: other values, or NaN, that look unsupported since a position is missing, too.
+TEST_F(InvarianceCommand, ALogThatLacksPositionsAndDiffersIsDependent) {
+  for (const char* logits : {"9", "'\"NaN\"'"}) {
+    const std::string engine = std::string("Q=3 L=5; [ $ASSAY_SURFACE = alone ] || L=") + logits +
+                               "; " + kTiny +
+                               "; [ $ASSAY_SURFACE = alone ] || "
+                               "sed -i '/\"logits\",\"token_idx\":1/d' $ASSAY_LOG_FILE";
+    const Outcome outcome = asked({"invariance", "--command", engine, "--features", "family_llama",
+                                   "--surfaces", "again,steps"});
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.out;
+    EXPECT_THAT(outcome.out, HasSubstr("1 dependent")) << logits;
+  }
+}
+
 // What would break: an engine whose layers are not logged as logits, or that repeats no layer.
 TEST_F(InvarianceCommand, LayersAreComparedAsLogitsAre) {
   const std::string layers =

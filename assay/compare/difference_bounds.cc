@@ -202,6 +202,18 @@ double norm_of_listed(const ViewPair& pair, const Metrics& metrics) {
   return norm;
 }
 
+// The norm that the error of a list of the most probable tokens is relative to. Logits may be of
+// any size, as a constant added to all changes no probability: what is off by more than rounding
+// makes of logits is relative to the log-probabilities themselves.
+double norm_of_list(double error, const ViewPair& pair, const Metrics& metrics) {
+  constexpr double kMostNats = 0.25;  // root mean square; a probability is off by 28 %
+  const double norm = norm_of_listed(pair, metrics);
+  const double count =
+      std::max(1.0, static_cast<double>(pair.common + listed_by_both(pair).size()));
+  if (!metrics.listed_nats || error <= kMostNats * std::sqrt(count)) return norm;
+  return std::min(norm, std::max(1.0, *metrics.listed_nats) * std::sqrt(count));
+}
+
 // Whether the element is one of those that swamp the sums, and off by no more than its rounding.
 bool is_rounded_padding(const ViewPair& pair, int64_t index, double difference) {
   if (!(pair.norm < pair.sums)) return false;
@@ -240,8 +252,9 @@ void hold_single_values(const ViewPair& pair, Metrics& metrics) {
   }
   metrics.identical = false;
   const bool by_sums = states_sums(pair) && !pair.padded;
-  const double norm = by_sums ? pair.norm : norm_of_listed(pair, metrics);
-  raise(metrics.rel_l2, relative(std::sqrt(squares), norm));
+  const double error = std::sqrt(squares);
+  const double norm = by_sums ? pair.norm : norm_of_list(error, pair, metrics);
+  raise(metrics.rel_l2, relative(error, norm));
 }
 
 // By what values and extremes of `mine` exceed what the norm or the extremes of `other` allow.

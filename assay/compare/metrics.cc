@@ -133,6 +133,18 @@ void poison(Metrics& metrics) {
   if (metrics.kl) metrics.kl = kNaN;
 }
 
+// The root mean square of the log-probabilities that a record without values lists, as it lists
+// them; nothing where it is another kind of record.
+std::optional<double> rms_of_list(const Record& record) {
+  if (record.checkpoint != kLogProbabilitiesName || record.top.empty()) return std::nullopt;
+  double squares = 0;
+  for (const TopValue& entry : record.top) {
+    const auto value = static_cast<double>(entry.value);
+    if (std::isfinite(value)) squares += value * value;
+  }
+  return std::sqrt(squares / static_cast<double>(record.top.size()));
+}
+
 // Elements that are numbers on both sides; those left out stand as infinities.
 int64_t count_finite(const ValueSums& sums) {
   return sums.count - sums.infinite - sums.nonfinite;
@@ -284,6 +296,8 @@ Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
   metrics.is_logits = is_logits;
   metrics.in_nats =
       ref.checkpoint == kLogProbabilitiesName || got.checkpoint == kLogProbabilitiesName;
+  metrics.listed_nats = rms_of_list(got);
+  if (!metrics.listed_nats) metrics.listed_nats = rms_of_list(ref);
   const ValueSums sums = sum_values(a, b);
   const auto n_excluded = std::count_if(excluded.begin(), excluded.end(), [&](int64_t index) {
     return index < static_cast<int64_t>(common);

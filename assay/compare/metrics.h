@@ -44,6 +44,7 @@ struct Metrics {
   bool identical = false;  // everything that is known of both is equal
   bool is_logits = false;  // argmax_ref and the like were asked for
   bool in_nats = false;    // logits, of which one side holds log-probabilities
+  std::optional<double> listed_nats;  // root mean square of a list of log-probabilities
   // In nats, and the constant between the two is not known: they are compared but for a constant.
   bool fitted_constant = false;
   bool called_log_probabilities = false;  // one of the two is called logprobs

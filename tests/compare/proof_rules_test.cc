@@ -81,6 +81,20 @@ TEST_F(ProofRulesTest, ProbabilitiesNotSummingToOneFail) {
   }
 }
 
+// Breaks if a constant that all logits share, which changes no probability, hides wrong ones: 1 %
+// of 100 is a whole nat.
+TEST_F(ProofRulesTest, ListsAreHeldToProbabilitiesWhateverTheLogitsShare) {
+  std::vector<float> shifted = logits();
+  for (float& value : shifted) value -= 100.0F;
+  const std::string ref = line("logits", 0, shifted);
+  EXPECT_TRUE(compare(ref, logprobs(top_of(logits()))).pass);
+  for (const float temperature : {0.6F, 1.8F}) {
+    std::vector<float> other = logits();
+    for (float& value : other) value /= temperature;
+    EXPECT_FALSE(compare(ref, logprobs(top_of(other))).pass) << temperature;
+  }
+}
+
 // Breaks if -Infinity among the most probable tokens is held to nothing.
 TEST_F(ProofRulesTest, ImpossibleReferenceTokenFails) {
   std::vector<TopValue> top = top_of(logits());

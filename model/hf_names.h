@@ -52,7 +52,6 @@ struct HfModel {
   bool norm_modules = false;   // norms of heads with weights of their own are modules of their own
   HfExperts experts = HfExperts::kEach;
   HfWindow window = HfWindow::kNone;
-  int64_t default_window = 0;  // of a config.json without sliding_window; 0: none
 };
 
 std::span<const HfModel> hf_models();

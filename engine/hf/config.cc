@@ -18,31 +18,24 @@
 #include "model/hyperparameter_keys.h"
 
 namespace assay {
+
+// An object for each model_type of hf_models(), written by golden/generate/class_defaults.py and
+// embedded by CMake.
+extern const std::string_view kClassDefaults;
+
 namespace {
 
 constexpr int64_t kMaxWidth = int64_t{1} << 20;
 constexpr int64_t kMaxLayers = 4096;
 constexpr int64_t kMaxPositions = int64_t{1} << 31;
 
-// What transformers takes where a config.json lacks the key, and Assay's own default is another.
-struct ClassDefault {
-  std::string_view model_type;
-  std::string_view key;
-  double value;
-};
-constexpr ClassDefault kDefaults[] = {
-    {"gemma", "head_dim", 256},        {"gemma2", "head_dim", 256},
-    {"gemma3_text", "head_dim", 256},  {"qwen3", "head_dim", 128},
-    {"qwen3_moe", "head_dim", 128},    {"glm4", "head_dim", 128},
-    {"seed_oss", "head_dim", 128},     {"ernie4_5", "head_dim", 128},
-    {"cohere", "logit_scale", 0.0625}, {"cohere2", "logit_scale", 0.0625}};
-
-std::optional<double> class_default(const HfConfig& config, std::string_view key) {
-  const auto* found =
-      std::find_if(std::begin(kDefaults), std::end(kDefaults), [&](const ClassDefault& each) {
-        return each.model_type == config.model->model_type && each.key == key;
-      });
-  return found == std::end(kDefaults) ? std::nullopt : std::optional(found->value);
+// What transformers takes where a config.json of this kind lacks a key.
+rapidjson::Document class_defaults(const std::string& model_type) {
+  rapidjson::Document all =
+      parse_json_text(std::string(kClassDefaults), "class_defaults.json", kConfigHint);
+  rapidjson::Document own;
+  own.CopyFrom(all[model_type.c_str()], own.GetAllocator());
+  return own;
 }
 
 // Features that change what is computed, in the state in which they do not. A key of any model
@@ -72,8 +65,8 @@ bool is_latent(const HfConfig& config) {
 
 void refuse_features(const ConfigObject& object, const HfConfig& config) {
   for (const Feature& feature : kFlags) {
-    const rapidjson::Value* value = object.find(feature.key);
-    if (value == nullptr || (value->IsBool() && value->GetBool() == feature.neutral)) continue;
+    const bool is_read = object.states(feature.key) || object.default_of(feature.key) != nullptr;
+    if (!is_read || object.flag(feature.key) == feature.neutral) continue;
     object.refuse(feature.key, "asks for what Assay does not compute");
   }
   for (const char* key : kObjects) {
@@ -90,12 +83,10 @@ void refuse_features(const ConfigObject& object, const HfConfig& config) {
 }
 
 int64_t kv_heads(const ConfigObject& object, const HfConfig& config) {
-  const bool one = object.flag("multi_query", false) &&
-                   !object.flag("new_decoder_architecture", false);  // falcon's
-  if (one) return 1;
-  if (config.model->model_type == "falcon" && !object.flag("new_decoder_architecture", false)) {
-    return config.n_heads;
+  if (config.model->model_type == "falcon" && !object.flag("new_decoder_architecture")) {
+    return object.flag("multi_query") ? 1 : config.n_heads;
   }
+  if (is_latent(config)) return config.n_heads;
   const int64_t count =
       object.whole({"num_key_value_heads", "num_kv_heads"}, kMaxHeads, config.n_heads);
   if (config.n_heads % count != 0) {
@@ -108,29 +99,29 @@ int64_t kv_heads(const ConfigObject& object, const HfConfig& config) {
 // Of latent attention, whose config.json calls the rotated part of a head head_dim.
 void read_latent_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
   constexpr int64_t kMaxHeadLength = 65536;
-  config.head_dim = object.whole({"qk_rope_head_dim"}, kMaxHeadLength, 64);
-  const int64_t own = object.whole({"qk_nope_head_dim"}, kMaxHeadLength, 128);
-  const int64_t of_values = object.whole({"v_head_dim"}, kMaxHeadLength, 128);
+  config.head_dim = object.whole({"qk_rope_head_dim"}, kMaxHeadLength);
+  const int64_t own = object.whole({"qk_nope_head_dim"}, kMaxHeadLength);
+  const int64_t of_values = object.whole({"v_head_dim"}, kMaxHeadLength);
   // As files have it whose keys and values are one product.
   keys.whole(hyperparameter::kKeyLength, own + config.head_dim);
   keys.whole(hyperparameter::kValueLength, of_values);
-  keys.whole(hyperparameter::kKvLoraRank, object.whole({"kv_lora_rank"}, kMaxWidth, 512));
-  if (!object.has("q_lora_rank") || object.find("q_lora_rank") != nullptr) {
+  keys.whole(hyperparameter::kKvLoraRank, object.whole({"kv_lora_rank"}, kMaxWidth));
+  if (object.find("q_lora_rank") != nullptr) {
     config.has_q_lora = true;
-    keys.whole(hyperparameter::kQLoraRank, object.whole({"q_lora_rank"}, kMaxWidth, 1536));
+    keys.whole(hyperparameter::kQLoraRank, object.whole({"q_lora_rank"}, kMaxWidth));
   }
 }
 
 // lfm2 states the width of a feed-forward without a gate, of which two thirds are taken.
 void adjust_feed_forward(const ConfigObject& object, HfConfig& config) {
-  if (!object.flag("block_auto_adjust_ff_dim", true)) return;
+  if (!object.flag("block_auto_adjust_ff_dim")) return;
   constexpr char kMultiplier[] = "block_ffn_dim_multiplier";
   int64_t& length = config.feed_forward_length;
   length = 2 * length / 3;
-  if (object.has(kMultiplier) && object.find(kMultiplier) == nullptr) return;  // null
-  const double adjusted = object.positive({kMultiplier}, 1.0) * static_cast<double>(length);
+  if (object.find(kMultiplier) == nullptr) return;
+  const double adjusted = object.positive({kMultiplier}) * static_cast<double>(length);
   if (!(adjusted <= static_cast<double>(kMaxWidth))) object.refuse(kMultiplier, "is too large");
-  const int64_t unit = object.whole({"block_multiple_of"}, kMaxWidth, 256);
+  const int64_t unit = object.whole({"block_multiple_of"}, kMaxWidth);
   length = std::max<int64_t>(1, (static_cast<int64_t>(adjusted) + unit - 1) / unit * unit);
 }
 
@@ -140,17 +131,13 @@ void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
   config.n_layers = object.whole({"num_hidden_layers", "n_layer"}, kMaxLayers);
   config.n_heads = object.whole({"num_attention_heads", "n_head"}, kMaxHeads);
   config.n_kv_heads = kv_heads(object, config);
-  const auto head_dim = class_default(config, "head_dim");
-  if (object.find("head_dim") == nullptr && !head_dim &&
-      config.embedding_length % config.n_heads != 0) {
+  if (object.find("head_dim") == nullptr && config.embedding_length % config.n_heads != 0) {
     object.refuse(object.present({"num_attention_heads", "n_head"}),
                   fmt::format("is {}, which does not divide the width {}", config.n_heads,
                               config.embedding_length));
   }
-  config.head_dim =
-      object.whole({"head_dim"}, 65536,
-                   head_dim ? static_cast<int64_t>(*head_dim)
-                            : std::max<int64_t>(1, config.embedding_length / config.n_heads));
+  config.head_dim = object.whole({"head_dim"}, 65536,
+                                 std::max<int64_t>(1, config.embedding_length / config.n_heads));
   // gpt2 and falcon may leave it out.
   const bool has_default = config.architecture->position == PositionKind::kLearned ||
                            config.model->model_type == "falcon";
@@ -159,9 +146,7 @@ void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
                    has_default ? std::optional(4 * config.embedding_length) : std::nullopt);
   if (config.model->model_type == "lfm2") adjust_feed_forward(object, config);
   keys.whole(hyperparameter::kVocabularySize, config.n_vocab);
-  config.context_length =
-      object.whole({"max_position_embeddings", "n_positions"}, kMaxPositions,
-                   config.model->model_type == "falcon" ? std::optional(2048) : std::nullopt);
+  config.context_length = object.whole({"max_position_embeddings", "n_positions"}, kMaxPositions);
   keys.whole(hyperparameter::kContextLength, config.context_length);
   keys.whole(hyperparameter::kEmbeddingLength, config.embedding_length);
   keys.whole(hyperparameter::kBlockCount, config.n_layers);
@@ -178,10 +163,10 @@ void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
             object.positive({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps",
                              "norm_epsilon"}));
   if (has_checkpoint(*config.architecture, Checkpoint::kConv)) {
-    if (object.flag("conv_bias", false)) {
+    if (object.flag("conv_bias")) {
       object.refuse("conv_bias", "is true", "Assay computes convolutions without a bias");
     }
-    keys.whole(hyperparameter::kConvTaps, object.whole({"conv_L_cache"}, kMaxConvTaps, 3));
+    keys.whole(hyperparameter::kConvTaps, object.whole({"conv_L_cache"}, kMaxConvTaps));
   }
 }
 
@@ -189,14 +174,13 @@ void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
 // so, and never normalises; the third by a sigmoid.
 void read_shared_and_groups(const ConfigObject& object, HfConfig& config, Keys& keys) {
   const bool third = config.model->model_type == "deepseek_v3";
-  config.n_dense_layers = object.whole_or_zero("first_k_dense_replace", kMaxLayers, third ? 3 : 0);
+  config.n_dense_layers = object.whole_or_zero("first_k_dense_replace", kMaxLayers);
   keys.whole(hyperparameter::kLeadingDense, config.n_dense_layers);
   keys.whole(hyperparameter::kExpertSharedCount,
-             object.whole({"n_shared_experts"}, config.n_experts, third ? 1 : 2));
-  keys.real(hyperparameter::kExpertWeightsScale,
-            object.positive({"routed_scaling_factor"}, third ? 2.5 : 1.0));
+             object.whole({"n_shared_experts"}, config.n_experts));
+  keys.real(hyperparameter::kExpertWeightsScale, object.positive({"routed_scaling_factor"}));
   keys.whole(hyperparameter::kExpertGating, third ? 2 : 1);
-  keys.flag(hyperparameter::kExpertWeightsNorm, third && object.flag("norm_topk_prob", true));
+  keys.flag(hyperparameter::kExpertWeightsNorm, third && object.flag("norm_topk_prob"));
   if (object.whole({"moe_layer_freq"}, kMaxLayers, 1) != 1) {
     object.refuse("moe_layer_freq", "is not 1", "Assay computes experts in all later layers");
   }
@@ -207,12 +191,8 @@ void read_shared_and_groups(const ConfigObject& object, HfConfig& config, Keys& 
     object.refuse(kMethod, fmt::format("is '{}'", method),
                   "Assay computes greedy and group_limited_greedy");
   }
-  const auto groups = third ? std::optional<int64_t>(8) : std::nullopt;
-  const auto used = third ? std::optional<int64_t>(4) : std::nullopt;
-  keys.whole(hyperparameter::kExpertGroupCount,
-             object.whole({"n_group"}, config.n_experts, groups));
-  keys.whole(hyperparameter::kExpertGroupUsedCount,
-             object.whole({"topk_group"}, config.n_experts, used));
+  keys.whole(hyperparameter::kExpertGroupCount, object.whole({"n_group"}, config.n_experts));
+  keys.whole(hyperparameter::kExpertGroupUsedCount, object.whole({"topk_group"}, config.n_experts));
 }
 
 void read_experts(const ConfigObject& object, HfConfig& config, Keys& keys) {
@@ -229,7 +209,7 @@ void read_experts(const ConfigObject& object, HfConfig& config, Keys& keys) {
   const bool may_differ =
       config.model->model_type == "qwen3_moe" || config.model->model_type == "olmoe";
   if (may_differ) {
-    keys.flag(hyperparameter::kExpertWeightsNorm, object.flag("norm_topk_prob", false));
+    keys.flag(hyperparameter::kExpertWeightsNorm, object.flag("norm_topk_prob"));
   }
 }
 
@@ -248,11 +228,9 @@ constexpr ActivationName kActivations[] = {{"silu", ActivationKind::kSilu},
                                            {"relu2", ActivationKind::kReluSquared}};
 
 void read_activation(const ConfigObject& object, const HfConfig& config, Keys& keys) {
-  // Gemma's hidden_act is not what its models were made with, and is ignored.
-  const bool is_gemma = config.model->model_type.starts_with("gemma");
   const KeyNames names = {"hidden_activation", "hidden_act", "activation_function", "activation"};
-  const char* key = is_gemma ? "hidden_activation" : object.present(names);
-  const std::string stated = object.text({key}, "");
+  const char* key = object.present(names);
+  std::string stated = object.text({key}, "");
   if (stated.empty()) return;
   // gpt_oss says silu and computes a form of its own.
   if (config.architecture->activation == ActivationKind::kClampedSwiglu) return;
@@ -277,7 +255,7 @@ constexpr KeyNames kMultiplierNames[] = {{"embedding_multiplier"},
 void read_multipliers(const ConfigObject& object, const HfConfig& config, Keys& keys) {
   const unsigned honoured = config.architecture->multipliers;
   if (honoured == bit(Multiplier::kAttention)) {  // gemma's
-    const double scalar = object.positive({"query_pre_attn_scalar"}, 256.0);
+    const double scalar = object.positive({"query_pre_attn_scalar"});
     keys.exact(kMultiplierKeys[static_cast<size_t>(Multiplier::kAttention)],
                1.0 / std::sqrt(scalar));
     return;
@@ -288,8 +266,7 @@ void read_multipliers(const ConfigObject& object, const HfConfig& config, Keys& 
   for (size_t i = 0; i < kMultiplierKeys.size(); ++i) {
     const KeyNames names = kMultiplierNames[i];
     const bool has = (honoured & bit(static_cast<Multiplier>(i))) != 0;
-    const double value =
-        object.positive(names, has ? class_default(config, "logit_scale").value_or(1.0) : 1.0);
+    const double value = object.positive(names, 1.0);
     if (has) {
       keys.real(kMultiplierKeys[i], value);
     } else if (value != 1.0) {
@@ -303,7 +280,7 @@ void read_soft_caps(const ConfigObject& object, const HfConfig& config, Keys& ke
       {"attn_logit_softcapping", hyperparameter::kAttentionSoftCap},
       {"final_logit_softcapping", hyperparameter::kLogitSoftCap}};
   for (const auto& [name, key] : caps) {
-    if (!object.has(name)) continue;
+    if (!object.states(name) && object.default_of(name) == nullptr) continue;
     const double cap = object.find(name) == nullptr ? 0.0 : object.positive({name});
     // transformers reads the cap of scores of gemma3 and does not apply it.
     const bool ignored =
@@ -335,26 +312,19 @@ std::vector<bool> windowed_layers(const ConfigObject& object, const HfConfig& co
                   fmt::format("has {} entries for {} layers", windowed.size(), count));
   }
   if (!windowed.empty() || config.model->window == HfWindow::kSome) return windowed;
-  const int64_t first = config.model->window == HfWindow::kFlagged
-                            ? object.whole_or_zero("max_window_layers", kMaxWidth, 28)
-                            : 0;
+  const bool has_first = object.default_of("max_window_layers") != nullptr;  // qwen2, qwen3
+  const int64_t first = has_first ? object.whole_or_zero("max_window_layers", kMaxWidth) : 0;
   for (int64_t i = 0; i < config.n_layers; ++i) windowed.push_back(i >= first);
   return windowed;
 }
 
-// 0: none. transformers takes a missing key for its config class's default, and null for none.
-int64_t read_window_size(const ConfigObject& object, const HfModel& model) {
-  if (model.window == HfWindow::kNone) return 0;
-  if (!object.flag("use_sliding_window", model.window != HfWindow::kFlagged)) return 0;
-  const bool is_null = object.has("sliding_window") && object.find("sliding_window") == nullptr;
-  return is_null ? 0 : object.whole({"sliding_window"}, kMaxPositions, model.default_window);
-}
-
 void read_window(const ConfigObject& object, const HfConfig& config, Keys& keys) {
-  const int64_t window = read_window_size(object, *config.model);
+  const HfWindow kind = config.model->window;
+  const bool used = kind != HfWindow::kNone && object.find("sliding_window") != nullptr &&
+                    (kind != HfWindow::kFlagged || object.flag("use_sliding_window"));
   const std::vector<bool> windowed = windowed_layers(object, config);
   const bool asked = std::ranges::find(windowed, true) != windowed.end();
-  if (window == 0) {
+  if (!used) {
     if (asked && object.find("layer_types") != nullptr) {
       object.refuse("layer_types", "has layers with a window, and there is none",
                     "sliding_window is missing, not used, or not computed for this model_type");
@@ -369,7 +339,11 @@ void read_window(const ConfigObject& object, const HfConfig& config, Keys& keys)
     }
     return;
   }
-  keys.whole(hyperparameter::kSlidingWindow, window);
+  if (config.architecture->unrotated_period > 0 && kind == HfWindow::kFlagged &&
+      object.find("layer_types") == nullptr) {  // smollm3, whose class derives them
+    object.refuse("layer_types", "is missing", "it has to say which layers have the window");
+  }
+  keys.whole(hyperparameter::kSlidingWindow, object.whole({"sliding_window"}, kMaxPositions));
   if (config.architecture->sliding_window != SlidingWindow::kHonoured) {
     keys.own_flag(hyperparameter::own::kHonoursWindow, true);
   }
@@ -434,12 +408,11 @@ void read_rotation(const ConfigObject& object, HfConfig& config, Keys& keys) {
 void read_residual(const ConfigObject& object, HfConfig& config, Keys& keys) {
   constexpr char kParallel[] = "use_parallel_residual";
   const bool falcon = config.model->model_type == "falcon";
-  if (falcon && !object.flag("parallel_attn", true) &&
-      !object.flag("new_decoder_architecture", false)) {
+  if (falcon && !object.flag("parallel_attn") && !object.flag("new_decoder_architecture")) {
     object.refuse("parallel_attn", "is false", "Assay runs falcon with parallel attention");
   }
   const bool neox = config.model->model_type == "gpt_neox";
-  config.parallel_residual = object.flag(kParallel, neox);
+  config.parallel_residual = object.flag(kParallel);
   if (neox) keys.flag(kParallel, config.parallel_residual);
 }
 
@@ -447,17 +420,19 @@ void read_residual(const ConfigObject& object, HfConfig& config, Keys& keys) {
 
 HfConfig read_hf_config(const std::string& json, const std::string& where) {
   const rapidjson::Document document = parse_json_text(json, where, kConfigHint);
-  const ConfigObject object(document, where);
+  const ConfigObject stated(document, where);
   HfConfig config;
-  const std::string type = object.text({"model_type"}, "");
+  const std::string type = stated.text({"model_type"}, "");
   config.model = find_hf_model(type);
   if (config.model != nullptr) {
     config.architecture = find_architecture(config.model->architecture);
   }
   if (config.architecture == nullptr) {
-    object.refuse("model_type", fmt::format("is '{}'", type),
+    stated.refuse("model_type", fmt::format("is '{}'", type),
                   fmt::format("Assay reads {}", hf_model_types()));
   }
+  const rapidjson::Document defaults = class_defaults(type);
+  const ConfigObject object(document, where, &defaults);
   refuse_features(object, config);
   Keys keys(config);
   keys.own_text("general.architecture", config.architecture->name);
@@ -474,8 +449,8 @@ HfConfig read_hf_config(const std::string& json, const std::string& where) {
   if (is_latent(config)) {
     config.n_ignored_layers = object.whole_or_zero("num_nextn_predict_layers", kMaxLayers, 0);
   }
-  config.tied_is_stated = object.find("tie_word_embeddings") != nullptr;
-  config.tied = object.flag("tie_word_embeddings", is_tied_by_default(type));
+  config.tied_is_stated = stated.find("tie_word_embeddings") != nullptr;
+  config.tied = object.flag("tie_word_embeddings");
   config.parts = read_parts(object, config);
   if (std::ranges::find(config.parts.conv, true) != config.parts.conv.end()) {
     std::vector<int32_t> heads;

@@ -12,17 +12,28 @@
 
 namespace assay {
 
-ConfigObject::ConfigObject(const rapidjson::Value& json, std::string where)
-    : json_(json), where_(std::move(where)) {
+ConfigObject::ConfigObject(const rapidjson::Value& json, std::string where,
+                           const rapidjson::Value* defaults)
+    : json_(json), where_(std::move(where)), defaults_(defaults) {
   if (!json.IsObject()) throw Error("is not a JSON object", where_, kConfigHint);
 }
 
 const rapidjson::Value* ConfigObject::find(const char* key) const {
   const auto found = json_.FindMember(key);
-  return found == json_.MemberEnd() || found->value.IsNull() ? nullptr : &found->value;
+  if (found != json_.MemberEnd()) return found->value.IsNull() ? nullptr : &found->value;
+  return default_of(key);
+}
+
+const rapidjson::Value* ConfigObject::default_of(const char* key) const {
+  if (defaults_ == nullptr) return nullptr;
+  const auto found = defaults_->FindMember(key);
+  return found == defaults_->MemberEnd() ? nullptr : &found->value;
 }
 
 const char* ConfigObject::present(KeyNames names) const {
+  for (const char* name : names) {
+    if (states(name) && find(name) != nullptr) return name;
+  }
   for (const char* name : names) {
     if (find(name) != nullptr) return name;
   }
@@ -40,7 +51,8 @@ int64_t ConfigObject::whole(KeyNames names, int64_t most, std::optional<int64_t>
   return value->GetInt64();
 }
 
-int64_t ConfigObject::whole_or_zero(const char* key, int64_t most, int64_t fallback) const {
+int64_t ConfigObject::whole_or_zero(const char* key, int64_t most,
+                                    std::optional<int64_t> fallback) const {
   const auto* value = find(key);
   return value != nullptr && value->IsInt64() && value->GetInt64() == 0
              ? 0
@@ -122,7 +134,10 @@ std::vector<std::string> ConfigObject::texts(const char* key) const {
 
 void ConfigObject::refuse(std::string_view key, const std::string& why,
                           const std::string& hint) const {
-  throw Error(fmt::format("key '{}' {}", key, why), where_, hint);
+  const std::string name(key);
+  const bool is_default = !states(name.c_str()) && default_of(name.c_str()) != nullptr;
+  throw Error(fmt::format("key '{}'{} {}", key, is_default ? ", by its default," : "", why), where_,
+              hint);
 }
 
 }  // namespace assay

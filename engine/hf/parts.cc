@@ -14,31 +14,26 @@ constexpr int64_t kMaxStep = 4096;
 struct BiasKey {
   std::string_view model_type;
   const char* key;
-  bool fallback;
   bool of_all;  // otherwise of q, k and v alone
 };
 constexpr BiasKey kBiasKeys[] = {
-    {"starcoder2", "use_bias", true, true},     {"falcon", "bias", false, true},
-    {"gpt_neox", "attention_bias", true, true}, {"stablelm", "use_qkv_bias", false, false},
-    {"glm4", "attention_bias", true, false},    {"seed_oss", "attention_bias", true, false},
-    {"ernie4_5", "use_bias", false, true}};
-
-constexpr std::string_view kTied[] = {"gpt2",    "gemma",      "gemma2", "gemma3_text",
-                                      "falcon",  "starcoder2", "cohere", "cohere2",
-                                      "smollm3", "ernie4_5",   "lfm2"};
+    {"starcoder2", "use_bias", true},     {"falcon", "bias", true},
+    {"gpt_neox", "attention_bias", true}, {"stablelm", "use_qkv_bias", false},
+    {"glm4", "attention_bias", false},    {"seed_oss", "attention_bias", false},
+    {"ernie4_5", "use_bias", true}};
 
 void read_biases(const ConfigObject& object, const HfConfig& config, HfParts& parts) {
   const auto* own = std::find_if(
       std::begin(kBiasKeys), std::end(kBiasKeys),
       [&](const BiasKey& each) { return each.model_type == config.model->model_type; });
   if (own != std::end(kBiasKeys)) {
-    parts.qkv_bias = object.flag(own->key, own->fallback);
+    parts.qkv_bias = object.flag(own->key);
     parts.output_bias = parts.ffn_bias = own->of_all && parts.qkv_bias;
     return;
   }
   const auto stated = [&](const char* key, Checkpoint checkpoint) {
     const OpSpec* op = find_spec(config.architecture->layer, checkpoint);
-    const bool has = object.flag(key, false);
+    const bool has = object.flag(key);
     if (has && op != nullptr && op->bias == Presence::kNever) {
       object.refuse(key, "does not belong to this model_type");
     }
@@ -92,23 +87,19 @@ HfParts read_parts(const ConfigObject& object, const HfConfig& config) {
   HfParts parts;
   read_biases(object, config, parts);
   for (const char* key : {"qk_layernorm", "use_qk_norm"}) {
-    if (!object.flag(key, false)) continue;
+    if (!object.flag(key)) continue;
     if (!has_checkpoint(*config.architecture, Checkpoint::kQNorm)) {
       object.refuse(key, "does not belong to this model_type");
     }
     parts.head_norms = true;
   }
   parts.two_norms = config.model->model_type == "falcon" &&
-                    object.flag("new_decoder_architecture", false) &&
+                    object.flag("new_decoder_architecture") &&
                     object.whole({"num_ln_in_parallel_attn"}, 2, 2) == 2;
   parts.choice_bias = config.model->model_type == "deepseek_v3";
   parts.experts = expert_layers(object, config);
   parts.conv = conv_layers(object, config);
   return parts;
-}
-
-bool is_tied_by_default(std::string_view model_type) {
-  return std::ranges::find(kTied, model_type) != std::end(kTied);
 }
 
 bool has_part(const HfConfig& config, int64_t layer, std::string_view tensor) {

@@ -18,7 +18,6 @@ inline constexpr std::string_view kConvLayer = "conv";
 HfParts read_parts(const ConfigObject& object, const HfConfig& config);
 
 // Whether transformers takes the embedding as output matrix where config.json does not say.
-bool is_tied_by_default(std::string_view model_type);
 
 // Whether the layer has the tensor, of those that an architecture's layers or their variants name
 // (OpSpec::tensor), by what config.json says.

@@ -18,6 +18,8 @@ namespace {
 constexpr int64_t kMaxOriginalPositions = int64_t{1} << 31;
 constexpr char kParameters[] = "rope_parameters";
 constexpr char kScaling[] = "rope_scaling";
+constexpr char kShare[] = "partial_rotary_factor";
+constexpr char kLocalBase[] = "rope_local_base_freq";
 constexpr char kOriginal[] = "original_max_position_embeddings";
 
 // All that a scaling may state; another key is a computation that Assay does not know.
@@ -30,32 +32,6 @@ constexpr std::string_view kKnown[] = {"rope_type",        "type",
                                        "mscale",           "mscale_all_dim",
                                        "low_freq_factor",  "high_freq_factor",
                                        "full_attention",   "sliding_attention"};
-
-// Where transformers has another default than 10000.
-struct ThetaDefault {
-  std::string_view model_type;
-  double theta;
-};
-constexpr ThetaDefault kThetas[] = {{"smollm3", 2e6},    {"gemma3_text", 1e6}, {"mixtral", 1e6},
-                                    {"gpt_oss", 150000}, {"ernie4_5", 500000}, {"olmo3", 500000}};
-// Where transformers may rotate a part of each head, and which by default. Others do not read it.
-constexpr std::pair<std::string_view, double> kShares[] = {{"gpt_neox", 0.25}, {"phi", 0.5},
-                                                           {"phi3", 1.0},      {"stablelm", 0.25},
-                                                           {"nemotron", 0.5},  {"glm4", 0.5}};
-
-double default_theta(const HfConfig& config) {
-  for (const ThetaDefault& each : kThetas) {
-    if (each.model_type == config.model->model_type) return each.theta;
-  }
-  return hyperparameter::kDefaultRopeBase;
-}
-
-std::optional<double> default_share(const HfConfig& config) {
-  for (const auto& [model_type, share] : kShares) {
-    if (model_type == config.model->model_type) return share;
-  }
-  return std::nullopt;
-}
 
 // The rescaling of Llama 3.1: wavelengths up to original / high stay, those from original / low on
 // are stretched by the factor, and between them the divisor is interpolated.
@@ -87,22 +63,25 @@ class RopeReader {
   RopeConfig read() {
     rope_.original_context_length =
         object_.find(kOriginal) == nullptr ? 0 : object_.whole({kOriginal}, kMaxOriginalPositions);
-    const char* key = object_.find(kParameters) != nullptr ? kParameters : kScaling;
+    const char* key = object_.present({kParameters, kScaling});
     const rapidjson::Value* value = object_.find(key);
+    if (value == nullptr) value = object_.default_of(kParameters);  // also where null is stated
     if (value == nullptr) {
       read_plain(object_);
-      reject_one_for_both(object_);
-      read_local_base(object_, {"rope_local_base_freq"});
+      read_local_base(object_, {kLocalBase});
       return std::move(rope_);
     }
     const ConfigObject parameters(*value, fmt::format("{}, {}", object_.where(), key));
     reject_unknown(parameters);
+    if (rotates_twice() && object_.find(kScaling) == value && !parameters.states("rope_type")) {
+      parameters.refuse("rope_type", "is missing", "of this model_type no other name is read");
+    }
     if (parameters.find("full_attention") != nullptr) {
       read_both(parameters);
     } else {
       read_one(parameters);
       reject_one_for_both(parameters);
-      read_local_base(object_, {"rope_local_base_freq"});
+      read_local_base(object_, {kLocalBase});
     }
     return std::move(rope_);
   }
@@ -118,9 +97,14 @@ class RopeReader {
     }
   }
 
-  // Of layers without and with a window, as gemma3 and olmo3 have them.
+  // Whether layers with a window may have a base of their own, as those of gemma3 and olmo3.
+  bool rotates_twice() const {
+    return config_.architecture->local_rope && config_.model->window != HfWindow::kNone;
+  }
+
+  // Of layers without and with a window.
   void read_both(const ConfigObject& parameters) {
-    if (!config_.architecture->local_rope) {
+    if (!rotates_twice()) {
       parameters.refuse("full_attention", "does not belong to this model_type");
     }
     const auto part = [&](const char* name) {
@@ -143,18 +127,14 @@ class RopeReader {
     const Architecture& architecture = *config_.architecture;
     if (!architecture.local_rope) return;
     const bool own = architecture.local_rope_base > 0.0;
-    const double base = object.positive(names, own ? architecture.local_rope_base : base_);
+    const double base = object.positive(names, object_.positive({kLocalBase}, base_));
     if (own || base != base_) rope_.numbers[hyperparameter::kLocalRopeBase] = base;
   }
 
-  // transformers takes the class's own base for olmo3's layers with a window, whatever else is
-  // stated for all layers; llama.cpp's converter takes what is stated.
+  // In the newer form transformers reads the two kinds of layers by their names, and nothing else.
   void reject_one_for_both(const ConfigObject& parameters) const {
-    if (config_.model->model_type != "olmo3") return;
-    const bool is_older = object_.find(kParameters) == nullptr;
-    if (is_older && base_ == default_theta(config_)) return;
-    parameters.refuse(is_older ? "rope_theta" : "full_attention",
-                      is_older ? "is for layers without a window only" : "is missing",
+    if (!rotates_twice() || object_.find(kParameters) == nullptr) return;
+    parameters.refuse("full_attention", "is missing",
                       "state rope_parameters with full_attention and sliding_attention");
   }
 
@@ -162,16 +142,24 @@ class RopeReader {
     return parameters.text({"rope_type", "type"}, "default");
   }
 
+  // The name by which this kind of model has the key: the one with a default.
+  const char* name_of(KeyNames names) const {
+    for (const char* name : names) {
+      if (object_.default_of(name) != nullptr) return name;
+    }
+    return *names.begin();
+  }
+
   // The share of each head that is rotated, and the base.
   void read_plain(const ConfigObject& parameters) {
-    const KeyNames shares = {"partial_rotary_factor", "rotary_pct", "rope_pct", "rope_percent",
-                             "rope_percentage"};
-    const bool inside = parameters.find("partial_rotary_factor") != nullptr;
-    const ConfigObject& place = inside ? parameters : object_;
-    const std::optional<double> own = default_share(config_);
-    const double share = place.positive(shares, own.value_or(1.0));
-    const char* key = place.present(shares);
-    if (!own && share != 1.0) place.refuse(key, "does not belong to this model_type");
+    const bool is_nested = &parameters != &object_;
+    const bool has_share = is_nested && parameters.find(kShare) != nullptr;
+    const ConfigObject& place = has_share ? parameters : object_;
+    const char* own = name_of({kShare, "rotary_pct"});
+    const char* key = has_share ? kShare : own;
+    const double share = place.positive({key}, 1.0);
+    if (object_.default_of(own) == nullptr && share != 1.0)
+      place.refuse(key, "does not belong to this model_type");
     if (share > 1.0) place.refuse(key, "is above 1");
     rope_.dimensions = static_cast<int64_t>(share * static_cast<double>(config_.head_dim));
     if (rope_.dimensions < 2 || rope_.dimensions % 2 != 0) {
@@ -179,10 +167,9 @@ class RopeReader {
           place.find(key) == nullptr ? "head_dim" : key,
           fmt::format("gives {} rotary dimensions; the number must be even", rope_.dimensions));
     }
-    const KeyNames thetas = {"rope_theta", "rotary_emb_base"};
-    base_ = parameters.find("rope_theta") != nullptr
+    base_ = is_nested && parameters.find("rope_theta") != nullptr
                 ? parameters.positive({"rope_theta"})
-                : object_.positive(thetas, default_theta(config_));
+                : object_.positive({name_of({"rope_theta", "rotary_emb_base"})});
     rope_.numbers[hyperparameter::kRopeBase] = base_;
   }
 

@@ -86,17 +86,62 @@ TEST_F(HfConfigFile, AMissingWindowIsThatOfTheConfigClass) {
   EXPECT_EQ(window("gemma3_text", R"(, "sliding_window": null)"), 0);
 }
 
-// transformers rotates olmo3's layers with a window by 500000 unless it is told of them by name.
-TEST_F(HfConfigFile, OneBaseForAllLayersOfOlmo3IsRefused) {
-  const std::string window = R"(, "sliding_window": 5)";
-  EXPECT_THAT(refusal(llama_config(window + R"(, "rope_theta": 10000.0)", "olmo3"), llama()),
-              HasSubstr("'rope_theta' is for layers without a window only"));
+// Breaks if what is stated for all layers were taken for those with a window, which transformers
+// rotates by the class's own base.
+TEST_F(HfConfigFile, LayersWithAWindowRotateByTheirOwnBase) {
+  const auto config = [](const std::string& more, const std::string& type = "olmo3") {
+    return read_hf_config(llama_config(R"(, "sliding_window": 5)" + more, type), "config.json");
+  };
+  const auto local = [&](const std::string& more) {
+    const auto metadata = config(more).metadata;
+    const auto found = metadata.find("olmo2.rope.freq_base_swa");
+    return found == metadata.end() ? 0.0 : std::get<double>(found->second);
+  };
+  EXPECT_EQ(local(R"(, "rope_theta": 10000.0)"), 500000.0);
+  EXPECT_EQ(local(R"(, "rope_parameters": {"full_attention": {"rope_theta": 9},
+                       "sliding_attention": {"rope_theta": 7}})"),
+            7.0);
+  const auto refuses = [&](const std::string& more, const std::string& type, const char* why) {
+    EXPECT_THAT([&] { config(more, type); }, ThrowsMessage<Error>(HasSubstr(why))) << type;
+  };
+  const std::string flat = R"(, "rope_parameters": {"rope_theta": 500000})";
+  refuses(flat, "olmo3", "'full_attention' is missing");
+  refuses(flat, "gemma3_text", "'full_attention' is missing");
+  refuses(R"(, "rope_parameters": {"full_attention": {}})", "olmo2",
+          "'full_attention' does not belong");
+  refuses(R"(, "rope_scaling": {"type": "linear", "factor": 2})", "gemma3_text",
+          "'rope_type' is missing");
+  EXPECT_THAT([&] { read_hf_config(llama_config(R"(, "sliding_window": null)", "olmo3"), ""); },
+              ThrowsMessage<Error>(HasSubstr("Assay runs it with a window only")));
+}
+
+// What a key that is missing counts as, by its class in transformers; null is not missing.
+TEST_F(HfConfigFile, MissingKeysAreTheDefaultsOfTheirClass) {
+  const auto config = [](const std::string& type, const std::string& more = "") {
+    return read_hf_config(llama_config(more, type), "config.json");
+  };
+  const auto real = [&](const HfConfig& read, const std::string& key) {
+    const auto found = read.metadata.find(std::string(read.architecture->name) + "." + key);
+    return found == read.metadata.end() ? -1.0 : std::get<double>(found->second);
+  };
+  EXPECT_EQ(real(config("cohere"), "rope.freq_base"), 500000.0);
+  EXPECT_EQ(real(config("cohere", R"(, "rope_theta": 7)"), "rope.freq_base"), 7.0);
+  EXPECT_EQ(real(config("cohere"), "logit_scale"), 0.0625);
+  EXPECT_EQ(real(config("gemma2"), "final_logit_softcapping"), 30.0);
+  EXPECT_EQ(
+      real(config("gemma2", R"(, "final_logit_softcapping": null)"), "final_logit_softcapping"),
+      0.0);
+  EXPECT_EQ(config("gpt_oss").metadata.contains("gpt-oss.rope.scaling.factor"), true);
+  EXPECT_EQ(config("gpt_oss").head_dim, 64);
+  EXPECT_EQ(config("gpt_oss", R"(, "head_dim": null)").head_dim, 4);
   EXPECT_THAT(
-      refusal(llama_config(window + R"(, "rope_parameters": {"rope_theta": 500000})", "olmo3"),
-              llama()),
-      HasSubstr("'full_attention' is missing"));
-  EXPECT_THAT(refusal(llama_config(R"(, "sliding_window": null)", "olmo3"), llama()),
-              HasSubstr("Assay runs it with a window only"));
+      [] {
+        read_hf_config(R"({"model_type": "mistral", "vocab_size": 5, "hidden_size": 8,
+                                      "num_hidden_layers": 1, "num_attention_heads": 2})",
+                       "config.json");
+      },
+      ThrowsMessage<Error>(
+          HasSubstr("key 'num_key_value_heads', by its default, is 8, which does not divide")));
 }
 
 // smollm3's list says which layers rotate, whatever the period of its files is.

@@ -262,7 +262,7 @@ TEST_F(HfFolder, GateAndUpOfAllExpertsAreTakenApart) {
     tensors[fmt::format("{}self_attn.{}_proj.bias", layer, name)] = {
         {*name == 'q' || *name == 'o' ? 8 : 4}};
   }
-  const Gguf turns = open(llama_config(kExperts, "gpt_oss"), tensors);
+  const Gguf turns = open(llama_config(kExperts + ", \"head_dim\": 4", "gpt_oss"), tensors);
   const std::vector<float> up = floats(turns, "blk.0.ffn_up_exps.weight");
   EXPECT_EQ(up[0], 1.0F);        // input 0 of output 0
   EXPECT_EQ(up[1], 13.0F);       // input 1

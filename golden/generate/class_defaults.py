@@ -1,0 +1,73 @@
+"""`python -m generate.class_defaults`: what transformers takes where a config.json lacks a key, for engine/hf/."""
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+from transformers import CONFIG_MAPPING
+from transformers import __version__ as version
+
+ROOT = Path(__file__).resolve().parents[2]
+WRITTEN = ROOT / "engine/hf/class_defaults.json"
+# Sizes, without which a config.json is broken, and what no class can know.
+REQUIRED = {
+    "vocab_size",
+    *("hidden_size", "n_embd"),
+    *("num_hidden_layers", "n_layer"),
+    *("num_attention_heads", "n_head"),
+    *("intermediate_size", "moe_intermediate_size"),
+    *("num_local_experts", "num_experts", "n_routed_experts"),
+    "eos_token_id",  # which is a vocabulary's
+}
+# Of a rotation: the names that a class may have for each outside of rope_parameters, as older files state them.
+OF_ROTATION = {"rope_theta": ("rope_theta", "rotary_emb_base"), "partial_rotary_factor": ("partial_rotary_factor", "rotary_pct")}
+PROBE = 0.125
+
+
+def model_types():
+    """The kinds of models that Assay reads, from their one list."""
+    return re.findall(r'\.model_type = "(\w+)"', (ROOT / "model/hf_names.cc").read_text())
+
+
+def keys_read():
+    """All strings of the reader's sources that could be keys of a config.json."""
+    sources = (ROOT / "engine/hf").glob("*.cc")
+    return {name for source in sources for name in re.findall(r'"([a-z]\w+)"', source.read_text())}
+
+
+def rotation(config_class):
+    """The defaults of a rotation, which classes put together when a config is made, under the keys of older files."""
+
+    def parameters(**stated):
+        both = config_class.from_dict(stated).to_dict().get("rope_parameters") or {}
+        return both.get("full_attention", both), both.get("sliding_attention")
+
+    whole, local = parameters()
+    result = {}
+    for key, names in OF_ROTATION.items():
+        result |= {name: whole[key] for name in names if key in whole and parameters(**{name: PROBE})[0][key] == PROBE}
+    if local:
+        result["rope_local_base_freq"] = local["rope_theta"]
+    if whole.get("rope_type", "default") != "default":
+        result["rope_parameters"] = {key: whole[key] for key in whole if key not in OF_ROTATION}
+    return result
+
+
+def defaults(model_type, keys):
+    config_class = CONFIG_MAPPING[model_type]
+    fields = {field.name: field.default for field in dataclasses.fields(config_class)}
+    own = {key: fields[key] for key in config_class.__annotations__ if key in fields}
+    own |= rotation(config_class)
+    return {key: own[key] for key in sorted(own) if key in keys - REQUIRED and own[key] not in (None, dataclasses.MISSING)}
+
+
+def text():
+    keys = keys_read()
+    rows = [f"{json.dumps(name)}: {json.dumps(defaults(name, keys))}" for name in model_types()]
+    return "{\n" + ",\n".join(rows) + "\n}\n"
+
+
+if __name__ == "__main__":
+    WRITTEN.write_text(text())
+    print(f"{WRITTEN.name}: {len(model_types())} kinds of models, transformers {version}")

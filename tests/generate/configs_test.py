@@ -1,0 +1,218 @@
+"""A Hugging Face folder's config.json means what it means to transformers. Needs torch; skips without.
+
+    configs_test.py defaults                # engine/hf/class_defaults.json is what the classes say
+    configs_test.py keys --assay ASSAY      # each key of each class changed, null and left out: the logits of both
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+from importlib.util import find_spec
+from pathlib import Path
+
+MISSING = [name for name in ("torch", "transformers", "numpy") if find_spec(name) is None]
+SKIPPED = 77
+GONE = object()
+TOKENS = [3, 17, 99, 4, 55, 120, 7, 7, 31, 64, 2, 90, 11, 76, 5, 101, 23, 88, 42, 19]
+FAR = 2e-5  # both compute in float32; each alone is within 2e-6 of float64
+
+if not MISSING:
+    import numpy as np
+    import torch
+    from transformers import CONFIG_MAPPING, AutoModelForCausalLM
+    from transformers.utils import logging
+
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "golden"))
+    from generate import class_defaults
+
+USUAL = {
+    **{"vocab_size": 128, "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4},
+    **{"num_key_value_heads": 2, "intermediate_size": 96, "max_position_embeddings": 64, "pad_token_id": 0},
+}
+LATENT = {
+    **{"n_routed_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "n_shared_experts": 1},
+    **{"q_lora_rank": 24, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "v_head_dim": 16},
+    **{"first_k_dense_replace": 1, "n_group": 4, "topk_group": 2, "num_key_value_heads": 4},
+}
+OF_TYPE = {
+    "gpt2": {"vocab_size": 128, "n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 64, "n_inner": 96},
+    "mixtral": {"num_local_experts": 4},
+    "qwen3_moe": {"num_experts": 4, "moe_intermediate_size": 32, "num_experts_per_tok": 2, "head_dim": 16},
+    "olmoe": {"num_experts": 4, "num_experts_per_tok": 2},
+    "granitemoe": {"num_local_experts": 4, "num_experts_per_tok": 2},
+    "gpt_oss": {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 16},
+    "gpt_neox": {"num_key_value_heads": 4},
+    "falcon": {"ffn_hidden_size": 256, "intermediate_size": 256, "new_decoder_architecture": True, "num_kv_heads": 2},
+    "gemma3_text": {"num_hidden_layers": 7},
+    "deepseek_v2": LATENT,
+    "deepseek_v3": LATENT,
+    "lfm2": {"layer_types": ["conv", "full_attention", "conv", "full_attention"]},
+}
+# Sizes, which make another model, and what no layer computes with.
+LEFT = {
+    *("vocab_size", "hidden_size", "n_embd", "model_type", "architectures", "dtype", "id2label", "label2id"),
+    *("pad_token_id", "bos_token_id", "eos_token_id", "problem_type", "return_dict", "chunk_size_feed_forward"),
+    *("output_hidden_states", "output_attentions", "_name_or_path"),
+}
+ACTIVATIONS = ["gelu", "gelu_new", "silu", "gelu_pytorch_tanh", "relu2", "relu", None]
+OLDER = {"rope_parameters": GONE}
+TOGETHER = [
+    {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 2},
+    {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": GONE, "layer_types": GONE},
+    {"sliding_window": 5, "layer_types": GONE},
+    {"sliding_window": None, "layer_types": GONE},
+    {**OLDER, "rope_theta": 7000.0},
+    {**OLDER, "rope_theta": 7000.0, "rope_scaling": {"type": "linear", "factor": 3.0}},
+    {**OLDER, "rope_scaling": {"rope_type": "yarn", "factor": 3.0, "original_max_position_embeddings": 16}},
+    {**OLDER, "partial_rotary_factor": 0.5},
+    {**OLDER, "rotary_emb_base": 7000.0, "rotary_pct": 0.5},
+    {"rope_parameters": {"rope_type": "default", "rope_theta": 7000.0}},
+    {"rope_parameters": {"full_attention": {"rope_type": "default"}, "sliding_attention": {"rope_type": "default"}}},
+    {"rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 700.0}}},
+]
+
+
+def rotations(stated):
+    if not stated or "full_attention" in stated:
+        return [None]
+    original = {"factor": 4.0, "original_max_position_embeddings": 16}
+    return [
+        None,
+        {**stated, "rope_theta": 5000.0},
+        {**stated, "rope_type": "linear", "factor": 3.0},
+        {**stated, "rope_type": "yarn", "factor": 4.0},
+        {**stated, "rope_type": "yarn", **original, "mscale": 0.7, "mscale_all_dim": 1.1},
+        {**stated, "rope_type": "llama3", **original, "low_freq_factor": 1.0, "high_freq_factor": 4.0},
+        {**stated, "rope_type": "dynamic", "factor": 2.0},
+        {**stated, "partial_rotary_factor": 0.75},
+    ]
+
+
+def alternatives(key, value):
+    """Other values of one key."""
+    if key == "rope_parameters":
+        return rotations(value)
+    if key == "layer_types":
+        return [value[::-1], None] if value else []
+    if isinstance(value, str):
+        return ACTIVATIONS if "activation" in key or key == "hidden_act" else []
+    if isinstance(value, bool):
+        return [not value, None]
+    if isinstance(value, int):
+        return [value * 2, max(1, value // 2), None]
+    if isinstance(value, float):
+        return [value * 1.5 + 0.1, None]
+    return [2, True, 0.5] if value is None else []
+
+
+def changes(config):
+    for key, value in config.items():
+        if key in LEFT:
+            continue
+        yield from ({key: other} for other in alternatives(key, value))
+        if key not in class_defaults.REQUIRED:  # a class's own sizes are gigabytes
+            yield {key: GONE}
+    yield from TOGETHER
+
+
+def config_of(model_type):
+    usual = {} if model_type == "gpt2" else USUAL
+    config = CONFIG_MAPPING[model_type](**{**usual, **OF_TYPE.get(model_type, {})}).to_dict()
+    config.pop("transformers_version", None)
+    if config.get("sliding_window"):
+        config["sliding_window"] = 5
+    return json.loads(json.dumps(config))
+
+
+def drawn(name, shape, is_gemma, generator):
+    values = torch.randn(shape, generator=generator)
+    if len(shape) > 1:
+        return values * (0.5 if "embed" in name or "wte" in name else 0.7 / shape[-1] ** 0.5)
+    return values * 0.2 + (0.0 if "bias" in name or is_gemma else 1.0)
+
+
+def logits_of_transformers(config, folder):
+    """Writes the folder, too, but for its config.json."""
+    made = CONFIG_MAPPING[config["model_type"]].from_dict(json.loads(json.dumps(config)))
+    made._experts_implementation = "eager"
+    with torch.no_grad():
+        model = AutoModelForCausalLM.from_config(made, dtype=torch.float32, attn_implementation="eager").eval()
+        generator = torch.Generator().manual_seed(5)
+        is_gemma = config["model_type"].startswith("gemma")
+        for name, parameter in model.named_parameters():
+            parameter.copy_(drawn(name, parameter.shape, is_gemma, generator))
+        model.tie_weights()
+        model.save_pretrained(folder)
+        return model(torch.tensor([TOKENS])).logits[0].double().numpy()
+
+
+def logits_of_assay(config, folder):
+    """And why there are none."""
+    (folder / "config.json").write_text(json.dumps(config))
+    log = folder / "log.jsonl"
+    tokens = ",".join(map(str, TOKENS))
+    command = [ASSAY, "run", folder, "--tokens", tokens, "-n", "0", "--backend", "cpu", "--log", log]
+    done = subprocess.run([*command, "--checkpoints", "logits", "--values", "all"], capture_output=True, text=True)
+    if done.returncode != 0:
+        return None, done.stderr
+    records = [json.loads(line) for line in log.read_text().splitlines()]
+    rows = [record["values"] for record in records if record.get("checkpoint") == "logits"]
+    return np.array(rows, dtype=np.float64), ""
+
+
+class Defaults(unittest.TestCase):
+    def test_the_table_is_what_the_classes_say(self):
+        """Breaks if a class of the pinned transformers has another default: python -m generate.class_defaults."""
+        self.assertEqual(class_defaults.WRITTEN.read_text(), class_defaults.text())
+
+
+class Keys(unittest.TestCase):
+    def test_each_key_means_what_it_means_to_transformers(self):
+        """Breaks if a key were left out, read in another place, or had another default: the logits would differ."""
+        for model_type in class_defaults.model_types():
+            with self.subTest(model_type), tempfile.TemporaryDirectory() as scratch:
+                self.check(config_of(model_type), Path(scratch))
+
+    def check(self, config, folder):
+        agreed = 0
+        for change in [{}, *changes(config)]:
+            changed = {key: value for key, value in {**config, **change}.items() if value is not GONE}
+            said = f"{config['model_type']} with {({key: 'left out' if value is GONE else value for key, value in change.items()})}"
+            try:
+                expected = logits_of_transformers(changed, folder)
+            except Exception as error:  # transformers says no: there is nothing to compare with
+                self.assertTrue(change, f"{said}: {error}")
+                continue
+            got, refusal = logits_of_assay(changed, folder)
+            if got is None:  # what Assay does not compute
+                self.assertTrue(change and refusal.count("\n") == 1, f"{said}: {refusal}")
+                continue
+            far = np.linalg.norm(got - expected) / np.linalg.norm(expected)
+            self.assertTrue(far <= FAR or not np.isfinite(expected).all(), f"{said}: {far:.1e}")
+            agreed += 1
+        self.assertGreater(agreed, 40, config["model_type"])
+
+
+def main():
+    global ASSAY
+    parser = argparse.ArgumentParser()
+    parser.add_argument("part", choices=["defaults", "keys"])
+    parser.add_argument("--assay", help="the program; for keys")
+    options, rest = parser.parse_known_args()
+    if MISSING:
+        print(f"skipped: no {', '.join(MISSING)} here; see golden/generate/requirements.txt")
+        return SKIPPED
+    ASSAY = options.assay
+    torch.set_num_threads(1)  # its layers are too small to share
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    argv = [sys.argv[0], options.part.capitalize(), *rest]
+    result = unittest.main(argv=argv, exit=False, verbosity=2).result
+    return 0 if result.wasSuccessful() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

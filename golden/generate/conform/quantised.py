@@ -1,6 +1,7 @@
 """Folders of rows whose matrices are quantised in the GGUF file: the program quantises, and the folder has the numbers
 that the blocks stand for, which the `gguf` package has to read from them, too."""
 
+import json
 import subprocess
 import tempfile
 from pathlib import Path
@@ -15,12 +16,20 @@ def is_quantised(case):
     return any(set(rest) - set(SIZES) for _, _, _, _, *rest in case["tensors"])
 
 
+def no_reference(tokens):
+    """Logits at all tokens, which the program asks for before it writes a model; nothing is held to them."""
+    logits = {"checkpoint": "logits", "dtype": "f32", "shape": [1], "values": [0]}
+    records = [{**logits, "token_idx": i} for i in range(len(tokens))]
+    return "".join(json.dumps(line) + "\n" for line in [{"assay": 1, "tokens": tokens}, *records])
+
+
 def write_folder(program, folder, case):
     """Writes the case's model, and blocks.gguf beside it."""
     with tempfile.TemporaryDirectory() as scratch:
         suite = Path(scratch) / "suite"
         (suite / case["feature"]).mkdir(parents=True)
         (suite / case["feature"] / "case.json").write_text(case_text(case))
+        (suite / case["feature"] / "reference.jsonl").write_text(no_reference(case["tokens"]))
         command = [program, "conform", "--suite", suite, "--work", Path(scratch) / "work", "--command", "true"]
         done = subprocess.run(command, capture_output=True, text=True)
         made = Path(scratch) / "work" / "models" / case["feature"]

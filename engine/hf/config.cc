@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/error.h"
 #include "base/json_file.h"
 #include "engine/hf/json_object.h"
 #include "engine/hf/keys.h"
@@ -31,10 +32,15 @@ constexpr int64_t kMaxPositions = int64_t{1} << 31;
 
 // What transformers takes where a config.json of this kind lacks a key.
 rapidjson::Document class_defaults(const std::string& model_type) {
-  rapidjson::Document all =
-      parse_json_text(std::string(kClassDefaults), "class_defaults.json", kConfigHint);
+  constexpr char kFile[] = "engine/hf/class_defaults.json";
+  const rapidjson::Document all = parse_json_text(std::string(kClassDefaults), kFile, kConfigHint);
+  const auto found = all.FindMember(model_type.c_str());
+  if (found == all.MemberEnd()) {
+    throw Error(fmt::format("has no defaults of '{}'", model_type), kFile,
+                "write it anew: python -m generate.class_defaults");
+  }
   rapidjson::Document own;
-  own.CopyFrom(all[model_type.c_str()], own.GetAllocator());
+  own.CopyFrom(found->value, own.GetAllocator());
   return own;
 }
 
@@ -230,7 +236,7 @@ constexpr ActivationName kActivations[] = {{"silu", ActivationKind::kSilu},
 void read_activation(const ConfigObject& object, const HfConfig& config, Keys& keys) {
   const KeyNames names = {"hidden_activation", "hidden_act", "activation_function", "activation"};
   const char* key = object.present(names);
-  std::string stated = object.text({key}, "");
+  const std::string stated = object.text({key}, "");
   if (stated.empty()) return;
   // gpt_oss says silu and computes a form of its own.
   if (config.architecture->activation == ActivationKind::kClampedSwiglu) return;

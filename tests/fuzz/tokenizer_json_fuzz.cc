@@ -1,42 +1,18 @@
 // A tokenizer.json from outside is a vocabulary that gives text ids, or is refused with an Error.
-#include <unistd.h>
-
 #include <cstdint>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "base/error.h"
 #include "engine/hf/tokenizer_json.h"
 #include "engine/tokenizer/tokenizer.h"
-
-namespace {
-
-namespace fs = std::filesystem;
-
-// A folder that goes with the process.
-struct Folder {
-  Folder() {
-    if (mkdtemp(path.data()) == nullptr) std::abort();
-  }
-  ~Folder() {
-    std::error_code none;
-    fs::remove_all(path, none);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  std::string path = (fs::temp_directory_path() / "tokenizer_XXXXXX").string();
-};
-
-}  // namespace
+#include "tests/fuzz/scratch_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const Folder folder;
+  static const assay::fuzz::ScratchFolder folder;
   std::ofstream(folder.path + "/tokenizer.json", std::ios::binary)
       .write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
   try {

@@ -28,6 +28,17 @@ bool is_there(const std::string& path) {
   return fs::exists(path, failed);
 }
 
+// Of the letters that stand for bytes, those that are digits or fractions to Unicode.
+size_t count_digit_letters(std::string_view text) {
+  size_t count = 0;
+  for (const std::string_view letter :
+       {"\u00B2", "\u00B3", "\u00B9", "\u00BC", "\u00BD", "\u00BE"}) {
+    for (size_t at = 0; (at = text.find(letter, at)) != std::string_view::npos; at += letter.size())
+      ++count;
+  }
+  return count;
+}
+
 // A token as the file has it: its text, and what is special about it.
 struct Entry {
   std::string text;
@@ -47,7 +58,7 @@ class TokenizerFile {
     if (model == nullptr) root_.refuse("model", "is missing", kHint);
     const ConfigObject object(*model, root_.where() + ": model");
     refuse_model(object);
-    read_pipeline(root_, vocabulary_);
+    digit_letters_ = read_pipeline(root_, vocabulary_);
     read_tokens(object);
     read_added_tokens();
     fill_tokens();
@@ -179,12 +190,14 @@ class TokenizerFile {
   void read_merges(const ConfigObject& model) {
     const bool ignores_merges = model.flag("ignore_merges", false);
     vocabulary_.ignores_merges = ignores_merges;
-    if (!is_byte_level()) {
-      if (ignores_merges)
-        refuse_tokenizer(model.where(),
-                         "ignore_merges without ByteLevel is not one that Assay has");
-      require_bytes(model);
+    if (ignores_merges && (!is_byte_level() || digit_letters_ != DigitLetters::kAnywhere)) {
+      refuse_tokenizer(model.where(),
+                       is_byte_level()
+                           ? "ignore_merges with Digits after ByteLevel is not one "
+                             "that Assay has"
+                           : "ignore_merges without ByteLevel is not one that Assay has");
     }
+    if (!is_byte_level()) require_bytes(model);
     const rapidjson::Value* merges = model.find("merges");
     if (merges == nullptr || !merges->IsArray()) model.refuse("merges", "is not an array", kHint);
     vocabulary_.merges.reserve(merges->Size());
@@ -216,7 +229,19 @@ class TokenizerFile {
           fmt::format("has '{}' at index {}, which is no token", printable(part, 40), number),
           kHint);
     }
+    check_digit_letters(model, left, right);
     vocabulary_.merges.push_back(std::move(text));
+  }
+
+  void check_digit_letters(const ConfigObject& model, const std::string& left,
+                           const std::string& right) const {
+    if (digit_letters_ == DigitLetters::kAnywhere) return;
+    const size_t letters = count_digit_letters(left + right);
+    const bool all = 2 * letters == left.size() + right.size();  // of two bytes each
+    if (letters == 0 || (all && digit_letters_ == DigitLetters::kAmongThemselves)) return;
+    refuse_tokenizer(model.where(), fmt::format("a merge of '{}' and '{}' across Digits is not one "
+                                                "that Assay has",
+                                                printable(left, 40), printable(right, 40)));
   }
 
   // Without them a character that is no token would be an unknown one, of which several in a row
@@ -248,6 +273,7 @@ class TokenizerFile {
   const rapidjson::Document document_;
   const ConfigObject root_;
   Vocabulary vocabulary_;
+  DigitLetters digit_letters_ = DigitLetters::kAnywhere;
   std::unordered_map<int64_t, Entry> entries_;
   std::unordered_map<std::string, int64_t> ids_;
 };

@@ -1,31 +1,21 @@
 #include "engine/hf/tokenizer_pipeline.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <iterator>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
 #include "base/json_file.h"
-#include "engine/hf/tokenizer_json.h"
+#include "engine/tokenizer/pre_tokenizer.h"
 
 namespace assay {
 namespace {
 
 constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581
 constexpr int64_t kMaxId = int64_t{1} << 31;
-
-// The patterns as published tokenizers write them, and the name of what does the same.
-#define BEFORE_DIGITS R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)"
-#define AFTER_DIGITS R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"
-constexpr std::pair<std::string_view, const char*> kPatterns[] = {
-    {BEFORE_DIGITS R"(\p{N}{1,3})" AFTER_DIGITS, "llama-bpe"},
-    {BEFORE_DIGITS R"(\p{N})" AFTER_DIGITS, "qwen2"},
-    {R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)", "gpt-2"}};
-#undef BEFORE_DIGITS
-#undef AFTER_DIGITS
 
 // A step of a normalizer, pre_tokenizer or post_processor.
 using Steps = std::vector<ConfigObject>;
@@ -101,37 +91,78 @@ void read_space_letters(const Steps& normalizer, const Steps& pre, Vocabulary& v
   }
 }
 
-// "gpt-2" where ByteLevel has its own pattern, of which those before it may be a part.
-void read_byte_level(const Steps& normalizer, const Steps& pre, Vocabulary& vocabulary) {
+// Whether each character of any text is in a match: of a pattern for letters, numbers, spaces, and
+// for what is none of these.
+bool matches_everything(std::string_view pattern) {
+  return pattern.ends_with(R"(|\s+)") &&
+         pattern.find(R"(| ?[^\s\p{L}\p{N}]+)") != std::string_view::npos;
+}
+
+// Some files have the characters CR and LF in their patterns, some "\r" and "\n".
+std::string split_pattern(const ConfigObject& step) {
+  std::string pattern;
+  for (const char c : pattern_of(step, "Regex")) {
+    if (c == '\r' || c == '\n') {
+      pattern += c == '\r' ? "\\r" : "\\n";
+    } else {
+      pattern += c;
+    }
+  }
+  const std::string behavior = step.text({"behavior"}, "");
+  const bool invert = step.flag("invert", false);
+  const bool removes_nothing = behavior == "Removed" && invert && matches_everything(pattern);
+  if (!removes_nothing && (behavior != "Isolated" || invert)) {
+    refuse_step(step, "that keeps other pieces than the matches and what is between");
+  }
+  return pattern;
+}
+
+// The pattern that cuts a text as the step does; `after_bytes`: a step after ByteLevel.
+std::string cutting_pattern(const ConfigObject& step, bool after_bytes) {
+  const std::string type = type_of(step);
+  if (type == "Split" && (!after_bytes || pattern_of(step, "Regex") == kThreeDigitsPattern)) {
+    return split_pattern(step);
+  }
+  if (type == "Digits") {
+    const bool single = step.flag("individual_digits", false);
+    if (after_bytes) return std::string(single ? kDigitLetterPattern : kDigitLettersPattern);
+    return std::string(single ? kDigitPattern : kDigitsPattern);
+  }
+  if (type != "Punctuation" || after_bytes || step.text({"behavior"}, "") != "Contiguous") {
+    refuse_step(step);
+  }
+  return std::string(kPunctuationPattern);
+}
+
+DigitLetters read_byte_level(const Steps& normalizer, const Steps& pre, Vocabulary& vocabulary) {
   vocabulary.model = TokenizerModel::kBytePair;
   for (const ConfigObject& step : normalizer) {
     if (type_of(step) != "NFC") refuse_step(step);
   }
-  const ConfigObject& last = pre.back();
-  if (last.flag("add_prefix_space", true)) refuse_step(last, "with add_prefix_space");
-  const bool own_pattern = last.flag("use_regex", true);
-  if (pre.size() > 2) refuse_step(pre.front(), "before two others");
-  if (pre.size() == 1) {
-    if (!own_pattern) refuse_step(last, "without a pattern");
-    vocabulary.pre_tokenizer = "gpt-2";
-    return;
+  std::vector<std::string> patterns;
+  bool after_bytes = false;
+  DigitLetters digits = DigitLetters::kAnywhere;
+  for (const ConfigObject& step : pre) {
+    if (type_of(step) != "ByteLevel") {
+      patterns.push_back(cutting_pattern(step, after_bytes));
+      if (patterns.back() == kDigitLetterPattern) digits = DigitLetters::kAlone;
+      if (patterns.back() == kDigitLettersPattern) digits = DigitLetters::kAmongThemselves;
+      continue;
+    }
+    if (after_bytes) refuse_step(step, "twice");
+    if (step.flag("add_prefix_space", true)) refuse_step(step, "with add_prefix_space");
+    if (step.flag("use_regex", true)) patterns.emplace_back(kGpt2Pattern);
+    after_bytes = true;
   }
-  const ConfigObject& first = pre.front();
-  if (own_pattern) {
-    if (type_of(first) != "Digits" || !first.flag("individual_digits", false)) refuse_step(first);
-    vocabulary.pre_tokenizer = "smollm";
-    return;
+  vocabulary.pre_tokenizer = pre_tokenizer_with(patterns);
+  if (vocabulary.pre_tokenizer.empty()) {
+    refuse_tokenizer(fmt::format("{}: pre_tokenizer", vocabulary.source),
+                     patterns.empty()
+                         ? "ByteLevel without a pattern is not one that Assay has"
+                         : fmt::format("the patterns {} are not ones that Assay has",
+                                       printable(fmt::format("{}", fmt::join(patterns, " , ")))));
   }
-  const std::string pattern = pattern_of(first, "Regex");
-  const auto* known = std::find_if(std::begin(kPatterns), std::end(kPatterns),
-                                   [&](const auto& each) { return each.first == pattern; });
-  if (type_of(first) != "Split" || known == std::end(kPatterns)) {
-    refuse_step(first, fmt::format("with the pattern {}", pattern));
-  }
-  if (first.text({"behavior"}, "") != "Isolated" || first.flag("invert", false)) {
-    refuse_step(first, "that keeps other pieces than the matches and what is between");
-  }
-  vocabulary.pre_tokenizer = known->second;
+  return digits;
 }
 
 // The id of the one special token of a template's item.
@@ -175,14 +206,13 @@ AddedAround read_template(const ConfigObject& step) {
 
 }  // namespace
 
-void read_pipeline(const ConfigObject& tokenizer, Vocabulary& vocabulary) {
+DigitLetters read_pipeline(const ConfigObject& tokenizer, Vocabulary& vocabulary) {
   const Steps normalizer = steps_of(tokenizer, "normalizer", "normalizers");
   const Steps pre = steps_of(tokenizer, "pre_tokenizer", "pretokenizers");
-  if (!pre.empty() && type_of(pre.back()) == "ByteLevel") {
-    read_byte_level(normalizer, pre, vocabulary);
-  } else {
-    read_space_letters(normalizer, pre, vocabulary);
-  }
+  const auto is_byte_level = [](const ConfigObject& step) { return type_of(step) == "ByteLevel"; };
+  if (std::ranges::any_of(pre, is_byte_level)) return read_byte_level(normalizer, pre, vocabulary);
+  read_space_letters(normalizer, pre, vocabulary);
+  return DigitLetters::kAnywhere;
 }
 
 AddedAround read_post_processor(const ConfigObject& tokenizer) {

@@ -12,8 +12,12 @@ namespace assay {
 // What a tokenizer.json does to a text beside its model, as far as Assay has it. All throw Error
 // that names what is unknown.
 
+// Where the letters that ByteLevel writes for bytes, and Digits takes for digits (superscripts and
+// fractions), may stand: Falcon cuts there, which Assay does not, and which no merge may undo.
+enum class DigitLetters { kAnywhere, kAmongThemselves, kAlone };
+
 // The normalizer and pre_tokenizer: model, pre_tokenizer and how spaces are written.
-void read_pipeline(const ConfigObject& tokenizer, Vocabulary& vocabulary);
+DigitLetters read_pipeline(const ConfigObject& tokenizer, Vocabulary& vocabulary);
 
 // Which tokens the post_processor puts before and after a text.
 struct AddedAround {

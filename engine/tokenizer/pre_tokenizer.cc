@@ -3,12 +3,12 @@
 #include "engine/tokenizer/pre_tokenizer.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <pcre2.h>
 
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "base/utf8.h"
@@ -16,50 +16,44 @@
 namespace assay {
 namespace {
 
-// The patterns are those that the models were trained with. White space is written out as the
-// Unicode property White_Space, because PCRE2's \s has U+180E as well; contractions likewise
-// spell both cases, because caseless matching would take U+017F for an s.
-#define SPACE "\\p{Z}\\x09-\\x0D\\x85"
+// As Unicode's property White_Space has it, for inside a class: PCRE2's \s has U+180E as well.
+constexpr std::string_view kSpace = R"(\p{Z}\x09-\x0D\x85)";
 
-constexpr std::string_view kGpt2 =
-    "'s|'t|'re|'ve|'m|'ll|'d"
-    "| ?\\p{L}+| ?\\p{N}+| ?[^" SPACE
-    "\\p{L}\\p{N}]+"
-    "|[" SPACE "]+(?![^" SPACE "])|[" SPACE "]+";
+// Patterns that look ahead over a whole run from each place in it, and others that find the same
+// places in time that is linear in the run's length. Of \b, the tokenizers' notion of a word is
+// spelled out, since PCRE2's differs: what is alphabetic, marks, decimal digits, connectors, and
+// the superscripts and fractions of Latin-1.
+constexpr std::pair<std::string_view, std::string_view> kLinear[] = {
+    {R"(\s+$)", R"((?<!\s)\s+$)"},
+    {R"(\d{1,3}(?=(?:\d{3})*\b))",
+     R"((?<!\d)\d{1,3}(?=(?:\d{3})*(?![\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\xB2\xB3\xB9\xBC-\xBE)"
+     R"(\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189}]))|(?<=\d)\G\d{3})"},
+};
 
-// Llama 3 and Qwen 2 differ in how many digits a word may have.
-#define CONTRACTION "'(?:[sStTmMdD]|[rR][eE]|[vV][eE]|[lL][lL])"
-#define BEFORE_DIGITS CONTRACTION "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+"
-#define AFTER_DIGITS        \
-  " ?[^" SPACE              \
-  "\\p{L}\\p{N}]+[\\r\\n]*" \
-  "|[" SPACE                \
-  "]*[\\r\\n]+"             \
-  "|[" SPACE "]+(?![^" SPACE "])|[" SPACE "]+"
-constexpr std::string_view kLlama3 = BEFORE_DIGITS "|\\p{N}{1,3}|" AFTER_DIGITS;
-constexpr std::string_view kQwen2 = BEFORE_DIGITS "|\\p{N}|" AFTER_DIGITS;
-
-constexpr std::string_view kDigit = "\\p{N}";
-constexpr std::string_view kDigits = "\\p{N}+";
-constexpr std::string_view kThreeDigits = "[0-9]{3}";
-constexpr std::string_view kPunctuation = "[\\p{P}$+<=>^~|]+";
-
-#undef SPACE
-#undef CONTRACTION
-#undef BEFORE_DIGITS
-#undef AFTER_DIGITS
-
-const std::vector<PreTokenizerSpec>& specs() {
-  static const std::vector<PreTokenizerSpec> all = {
-      {{"gpt-2", "phi-2"}, {kGpt2}},
-      {{"llama-bpe", "llama3", "llama-v3"}, {kLlama3}, true, true},
-      {{"glm4"}, {kLlama3}, true},
-      {{"chatglm-bpe"}, {kLlama3}},
-      {{"qwen2", "deepseek-r1-qwen"}, {kQwen2}},
-      {{"smollm"}, {kDigit, kGpt2}},
-      {{"default"}, {kPunctuation, kGpt2, kDigits, kThreeDigits}},
-  };
-  return all;
+// `pattern`, spelled as the tokenizers spell theirs, for PCRE2.
+std::string for_pcre2(std::string_view pattern) {
+  for (const auto& [published, linear] : kLinear) {
+    if (pattern == published) pattern = linear;
+  }
+  std::string text;
+  bool in_class = false;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] != '\\') {
+      if (pattern[i] == '[') in_class = true;
+      if (pattern[i] == ']') in_class = false;
+      text += pattern[i];
+      continue;
+    }
+    const char escaped = pattern[++i];
+    if (escaped == 's') {
+      text += in_class ? std::string(kSpace) : fmt::format("[{}]", kSpace);
+    } else if (escaped == 'S' && !in_class) {
+      text += fmt::format("[^{}]", kSpace);
+    } else {
+      text.append({'\\', escaped});
+    }
+  }
+  return text;
 }
 
 struct CodeDeleter {
@@ -82,7 +76,8 @@ std::string message_of(int error) {
   return reinterpret_cast<const char*>(text);
 }
 
-Code compile(std::string_view pattern) {
+Code compile(std::string_view published) {
+  const std::string pattern = for_pcre2(published);
   int error = 0;
   PCRE2_SIZE where = 0;
   Code code(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
@@ -148,19 +143,6 @@ size_t run_length(std::string_view text, bool well_formed) {
 }
 
 }  // namespace
-
-const PreTokenizerSpec& find_pre_tokenizer(const Vocabulary& vocabulary) {
-  std::vector<std::string_view> supported;
-  for (const PreTokenizerSpec& spec : specs()) {
-    for (const std::string_view name : spec.names) {
-      if (name == vocabulary.pre_tokenizer) return spec;
-      supported.push_back(name);
-    }
-  }
-  throw Error(fmt::format("pre-tokenizer '{}' is not supported", vocabulary.pre_tokenizer),
-              fmt::format("{}: key 'tokenizer.ggml.pre'", vocabulary.source),
-              fmt::format("supported are {}", fmt::join(supported, ", ")));
-}
 
 struct PreTokenizer::Patterns {
   std::vector<Code> codes;

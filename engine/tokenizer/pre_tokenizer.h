@@ -3,12 +3,25 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/tokenizer/vocabulary.h"
 
 namespace assay {
+
+// Patterns that a tokenizer.json does not spell: those of its ByteLevel, Digits and Punctuation.
+inline constexpr std::string_view kGpt2Pattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+inline constexpr std::string_view kDigitPattern = R"(\p{N})";
+inline constexpr std::string_view kDigitsPattern = R"(\p{N}+)";
+inline constexpr std::string_view kPunctuationPattern = R"([\p{P}$+<=>^`|~]+)";
+// Digits after ByteLevel, which has written all others as several letters.
+inline constexpr std::string_view kDigitLetterPattern = "[0-9]";
+inline constexpr std::string_view kDigitLettersPattern = "[0-9]+";
+// The one Split that may come after ByteLevel.
+inline constexpr std::string_view kThreeDigitsPattern = "[0-9][0-9][0-9]";
 
 // How a byte-pair vocabulary cuts text into words before it merges inside each word.
 struct PreTokenizerSpec {
@@ -18,8 +31,12 @@ struct PreTokenizerSpec {
   bool adds_bos = false;        // unless the file says otherwise
 };
 
-// By vocabulary.pre_tokenizer. Throws Error that lists the supported names for any other.
+// By vocabulary.pre_tokenizer. Throws UnknownTokenizer that lists the supported names for any
+// other.
 const PreTokenizerSpec& find_pre_tokenizer(const Vocabulary& vocabulary);
+
+// A name of the spec that has these patterns, with line breaks as \r and \n; empty if none has.
+std::string_view pre_tokenizer_with(const std::vector<std::string>& patterns);
 
 // Cuts text into words by the patterns of a spec. Whatever no pattern matches is a word as well,
 // so the words put together are the text. Bytes that are not UTF-8 are words of their own.

@@ -41,9 +41,9 @@ std::unique_ptr<Tokenizer> tokenizer_of(std::optional<Vocabulary> vocabulary) {
 }  // namespace
 
 std::unique_ptr<Tokenizer> Tokenizer::from_gguf(const Gguf& file, std::string* unknown) {
-  if (!is_folder(file.path())) return tokenizer_of(load_vocabulary(file));
   try {
-    return tokenizer_of(read_tokenizer_json(file.path()));
+    return tokenizer_of(is_folder(file.path()) ? read_tokenizer_json(file.path())
+                                               : load_vocabulary(file));
   } catch (const UnknownTokenizer& error) {
     if (unknown == nullptr) throw;
     *unknown = error.what();

@@ -14,16 +14,16 @@
 namespace assay {
 
 // Text to token ids and back, by the vocabulary of a model file. Const calls are safe from several
-// threads. Ids are those of llama.cpp for the same file and text, with two exceptions: bytes that
-// are not UTF-8 are never replaced, they become byte tokens and come back as they were; and names
+// threads. Ids are those of llama.cpp for the same file and text, with three exceptions: bytes that
+// are not UTF-8 are never replaced, they become byte tokens and come back as they were; names
 // like "</s>" are special only where the file says so (llama.cpp decides by the name, and so
-// departs from Qwen's own tokenizer, where it is plain text).
+// departs from Qwen's own tokenizer, where it is plain text); and words are cut by the patterns of
+// the model's own tokenizer, where llama.cpp has others (pre_tokenizer_specs.cc).
 class Tokenizer {
  public:
   // Null if the file has no vocabulary (tokenizer.ggml.model is no_vocab or missing). Throws Error,
-  // naming file and key, for kinds of vocabulary that are not supported and for damaged ones.
-  // Of a folder, its tokenizer.json; where that is not one that Assay has, null and why in
-  // `unknown`, if that is given.
+  // naming file and key, for damaged ones, and UnknownTokenizer for kinds that are not supported;
+  // for these, if `unknown` is given, null and why in it. Of a folder, its tokenizer.json.
   static std::unique_ptr<Tokenizer> from_gguf(const Gguf& file, std::string* unknown = nullptr);
   // Likewise, of the model at `path`, of which a folder needs no weights.
   static std::unique_ptr<Tokenizer> from_model(const std::string& path);

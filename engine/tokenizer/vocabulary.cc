@@ -150,9 +150,10 @@ std::optional<Vocabulary> load_vocabulary(const Gguf& file) {
   const std::string_view model = file.get_string(kModel, "no_vocab");
   if (model == "no_vocab") return std::nullopt;
   if (model != "llama" && model != "gpt2") {
-    throw Error(fmt::format("tokenizer model '{}' is not supported", model),
-                fmt::format("{}: key '{}'", file.path(), kModel),
-                "supported are llama, gpt2 and no_vocab");
+    throw UnknownTokenizer(
+        fmt::format("tokenizer model '{}' is not supported", printable(model, 40)),
+        fmt::format("{}: key '{}'", file.path(), kModel),
+        "give the prompt as ids with --tokens; supported are llama, gpt2 and no_vocab");
   }
   Vocabulary vocabulary;
   vocabulary.source = file.path();

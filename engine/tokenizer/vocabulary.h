@@ -6,9 +6,16 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "engine/gguf.h"
 
 namespace assay {
+
+// A vocabulary that asks for what Assay does not have.
+class UnknownTokenizer : public Error {
+ public:
+  using Error::Error;
+};
 
 // The kinds of tokenizer.ggml.token_type, with the numbers of the file.
 enum class TokenType : int8_t {
@@ -59,7 +66,8 @@ struct Vocabulary {
 bool is_special(TokenType type);
 
 // Empty if the file has no vocabulary (tokenizer.ggml.model is no_vocab or missing). Throws Error,
-// naming file and key, for an unknown tokenizer model and for values that are wrong.
+// naming file and key, for values that are wrong, UnknownTokenizer for another model or
+// pre-tokenizer than Assay has.
 std::optional<Vocabulary> load_vocabulary(const Gguf& file);
 
 // Throws Error, naming the key at fault, unless the lengths agree, every id is in range, scores

@@ -2,9 +2,13 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <set>
 #include <string>
 
 #include "base/error.h"
+#include "base/json_file.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -70,6 +74,62 @@ TEST(PreTokenizer, BytesThatAreNotUtf8AreKeptAsWordsOfTheirOwn) {
               ElementsAre("ab", "\xFF\xE2\x82", "cd", "\xC3"));
 }
 
+// Breaks if a prompt were cut otherwise than by the model's own tokenizer.
+TEST(PreTokenizer, CutsAsTheTokenizersPackageDoes) {
+  const rapidjson::Document cases = read_json_file(source_path("tests/data/tokenizers/words.json"),
+                                                   1 << 20, "run generate.pre_tokenizers again");
+  std::set<std::string> names;
+  for (const rapidjson::Value& each : cases.GetArray()) {
+    const std::string name = json_text_of(each[0]);
+    names.insert(name);
+    std::vector<size_t> sizes;
+    for (const std::string& word : words(name, json_text_of(each[1]))) sizes.push_back(word.size());
+    std::vector<size_t> expected;
+    for (const rapidjson::Value& size : each[2].GetArray()) expected.push_back(size.GetUint());
+    EXPECT_EQ(sizes, expected) << name << ": " << json_text_of(each[1]);
+  }
+  EXPECT_EQ(names.size(), 18U);
+}
+
+TEST(PreTokenizer, FlagsAreThoseOfLlamaCpp) {
+  const auto spec = [](const char* name) {
+    Vocabulary vocabulary;
+    vocabulary.pre_tokenizer = name;
+    return find_pre_tokenizer(vocabulary);
+  };
+  for (const char* name : {"llama-bpe", "tekken", "lfm2", "falcon3"}) {
+    EXPECT_TRUE(spec(name).ignores_merges && spec(name).adds_bos) << name;
+  }
+  for (const char* name : {"minicpm5", "youtu", "glm4"}) {
+    EXPECT_TRUE(spec(name).ignores_merges && !spec(name).adds_bos) << name;
+  }
+  for (const char* name : {"gpt-4o", "deepseek-v3", "command-r", "qwen2", "olmo", "dbrx"}) {
+    EXPECT_TRUE(!spec(name).ignores_merges && !spec(name).adds_bos) << name;
+  }
+}
+
+// A run that a pattern looks over from each of its places would take hours.
+TEST(PreTokenizer, LongRunsTakeLinearTime) {
+  const rapidjson::Document cases = read_json_file(source_path("tests/data/tokenizers/words.json"),
+                                                   1 << 20, "run generate.pre_tokenizers again");
+  std::set<std::string> names;
+  for (const rapidjson::Value& each : cases.GetArray()) names.insert(json_text_of(each[0]));
+  constexpr size_t kRun = 300'000;
+  for (const std::string& name : names) {
+    for (const char* unit :
+         {" ", "\n", "7", "a", "A", "\xE4\xB8\xAD", "\xCC\x81", "!", "aA", "'"}) {
+      std::string run;
+      while (run.size() < kRun) run += unit;
+      for (const char* end : {"", "x", "\xE4\xB8\xAD", "_"}) {
+        const auto start = std::chrono::steady_clock::now();
+        EXPECT_FALSE(words(name, run + end).empty());
+        const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+        EXPECT_LT(seconds.count(), 10.0) << name << ": '" << unit << "'..." << end;
+      }
+    }
+  }
+}
+
 TEST(PreTokenizer, NothingIsNoWord) {
   EXPECT_THAT(words("default", ""), ElementsAre());
 }
@@ -77,14 +137,14 @@ TEST(PreTokenizer, NothingIsNoWord) {
 TEST(PreTokenizer, AnUnknownNameListsTheKnownOnes) {
   Vocabulary vocabulary;
   vocabulary.source = "m.gguf";
-  vocabulary.pre_tokenizer = "tekken";
+  vocabulary.pre_tokenizer = "no-such";
   try {
     find_pre_tokenizer(vocabulary);
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("m.gguf: key 'tokenizer.ggml.pre'"));
-    EXPECT_THAT(error.what(), HasSubstr("'tekken'"));
-    EXPECT_THAT(error.what(), HasSubstr("gpt-2, phi-2, llama-bpe"));
+    EXPECT_THAT(error.what(), HasSubstr("'no-such'"));
+    EXPECT_THAT(error.what(), HasSubstr("gpt-2, phi-2, olmo"));
   }
 }
 

@@ -2,6 +2,8 @@
 // (golden/generate/tokenizer_vectors.py), and damaged or unknown ones.
 #include "engine/hf/tokenizer_json.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -137,7 +139,7 @@ TEST_F(TokenizerJson, NamesWhatItDoesNotHave) {
             R"({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"\\w+"},)"
             R"("behavior":"Isolated"},{"type":"ByteLevel","add_prefix_space":false,)"
             R"("use_regex":false}]})",
-            R"(Split with the pattern \w+ is not one that Assay has)"},
+            R"(the patterns \w+ are not ones that Assay has)"},
            {byte_level, R"({"type":"Metaspace","replacement":"▁","split":true})",
             "Metaspace with split"},
            {byte_level, R"({"type":"Metaspace","replacement":"▁","split":false})",
@@ -153,6 +155,89 @@ TEST_F(TokenizerJson, NamesWhatItDoesNotHave) {
     with_hint.message = "give the prompt as ids with --tokens";
     expect_refused(with_hint);
   }
+}
+
+constexpr char kPlainBytes[] = R"({"type":"ByteLevel","add_prefix_space":false,"use_regex":false})";
+constexpr char kCuttingBytes[] = R"({"type":"ByteLevel","add_prefix_space":false})";
+
+std::string sequence(const std::vector<std::string>& steps) {
+  return fmt::format(R"({{"type":"Sequence","pretokenizers":[{}]}})", fmt::join(steps, ","));
+}
+
+std::string split_step(const std::string& pattern, const std::string& how) {
+  return fmt::format(R"({{"type":"Split","pattern":{{"Regex":"{}"}},{}}})", pattern, how);
+}
+
+const std::string kIsolated = R"("behavior":"Isolated","invert":false)";
+
+// Breaks if a published tokenizer were refused, or read as another.
+TEST_F(TokenizerJson, KnowsTheStepsOfPublishedFiles) {
+  const std::string han =
+      "[\xE4\xB8\x80-\xE9\xBE\xA5\xE0\xA0\x80-\xE4\xB8\x80"
+      "\xEA\xB0\x80-\xED\x9F\xBF]+";
+  const std::string digits = R"({"type":"Digits","individual_digits":true})";
+  const std::string punctuation = R"({"type":"Punctuation","behavior":"Contiguous"})";
+  const std::string qwen2 = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|)"
+                            R"( ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+)";
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {sequence({split_step(qwen2, kIsolated), kPlainBytes}), "qwen2"},
+      {sequence({split_step(qwen2, R"("behavior":"Removed","invert":true)"), kPlainBytes}),
+       "qwen2"},
+      {sequence({split_step("[\\r\\n]", kIsolated), split_step(R"(\\s?\\p{L}+)", kIsolated),
+                 split_step(R"(\\s?\\p{P}+)", kIsolated), split_step(han, kIsolated), digits,
+                 kPlainBytes}),
+       "deepseek-coder"},
+      {sequence({punctuation, kCuttingBytes, digits}), "falcon3"},
+      {sequence({punctuation, kCuttingBytes, R"({"type":"Digits","individual_digits":false})",
+                 split_step("[0-9][0-9][0-9]", kIsolated)}),
+       "falcon"},
+  };
+  for (const auto& [steps, name] : cases) {
+    put("tokenizer.json", replaced(kSmall, kCuttingBytes, steps));
+    EXPECT_EQ(read_tokenizer_json(folder_)->pre_tokenizer, name) << steps;
+  }
+}
+
+TEST_F(TokenizerJson, StepsInAnotherOrderOrFormAreRefused) {
+  const std::string digits = R"({"type":"Digits","individual_digits":true})";
+  for (const Hostile& hostile : std::vector<Hostile>{
+           {kCuttingBytes, sequence({kCuttingBytes, digits}), "the patterns"},
+           {kCuttingBytes, sequence({kPlainBytes, split_step(R"(\\p{N}{1,3})", kIsolated)}),
+            "Split"},
+           {kCuttingBytes, sequence({digits, kPlainBytes}), "the patterns \\p{N} are not ones"},
+           {kCuttingBytes, sequence({kCuttingBytes, kCuttingBytes}), "ByteLevel twice"},
+           {kCuttingBytes, kPlainBytes, "ByteLevel without a pattern"},
+           {kCuttingBytes,
+            sequence(
+                {split_step(R"(\\p{N})", R"("behavior":"Removed","invert":true)"), kCuttingBytes}),
+            "keeps other pieces"},
+           {kCuttingBytes,
+            sequence({R"({"type":"Punctuation","behavior":"Isolated"})", kCuttingBytes, digits}),
+            "Punctuation is not one"},
+       }) {
+    expect_refused(hostile);
+  }
+}
+
+// Falcon cuts byte letters that are digits, as of a superscript two. Assay does not, which is the
+// same as long as no merge crosses such a cut.
+TEST_F(TokenizerJson, FalconsMergesMustNotCrossItsDigits) {
+  const auto file = [&](const char* vocab, const char* merges, bool individual) {
+    std::string text = replaced(kSmall, R"({"a":0,"b":1,"ab":2})", vocab);
+    text = replaced(text, R"(["a b"])", merges);
+    const char* contiguous = R"({"type":"Digits","individual_digits":false})";
+    const char* single = R"({"type":"Digits","individual_digits":true})";
+    std::vector<std::string> steps = {R"({"type":"Punctuation","behavior":"Contiguous"})",
+                                      kCuttingBytes, individual ? single : contiguous};
+    if (!individual) steps.push_back(split_step("[0-9][0-9][0-9]", kIsolated));
+    put("tokenizer.json", replaced(text, kCuttingBytes, sequence(steps)));
+    return read_tokenizer_json(folder_).has_value();
+  };
+  constexpr char kDigits[] = R"({"\u00b2":0,"\u00be":1,"\u00b2\u00be":2})";
+  constexpr char kMixed[] = R"({"\u00c2":0,"\u00b2":1,"\u00c2\u00b2":2})";
+  EXPECT_TRUE(file(kDigits, R"(["\u00b2 \u00be"])", false));
+  EXPECT_THROW(file(kDigits, R"(["\u00b2 \u00be"])", true), UnknownTokenizer);
+  EXPECT_THROW(file(kMixed, R"(["\u00c2 \u00b2"])", false), UnknownTokenizer);
 }
 
 TEST_F(TokenizerJson, ReadsWhichTokensEndAText) {

@@ -70,8 +70,22 @@ TEST(Vocabulary, AnUnknownModelListsTheKnownOnes) {
 }
 
 TEST(Vocabulary, AnUnknownPreTokenizerListsTheKnownOnes) {
-  expect_error(GgufBuilder().text(key("model"), "gpt2").text(key("pre"), "tekken"), "pre",
+  expect_error(GgufBuilder().text(key("model"), "gpt2").text(key("pre"), "no-such"), "pre",
                "supported are gpt-2");
+}
+
+// A model whose tokenizer is unknown still runs, with ids.
+TEST(Vocabulary, WhatIsUnknownIsReportedWhereItIsAskedFor) {
+  for (const GgufBuilder& builder :
+       {GgufBuilder().text(key("model"), "t5"),
+        GgufBuilder().text(key("model"), "gpt2").text(key("pre"), "x")}) {
+    std::string unknown;
+    EXPECT_EQ(Tokenizer::from_gguf(file_of(builder), &unknown), nullptr);
+    EXPECT_THAT(unknown, HasSubstr("is not supported; give the prompt as ids with --tokens"));
+  }
+  std::string unknown;
+  EXPECT_THROW(Tokenizer::from_gguf(file_of(byte_pair().u32(key("bos_token_id"), 9)), &unknown),
+               Error);
 }
 
 TEST(Vocabulary, LengthsMustAgree) {

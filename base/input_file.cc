@@ -13,12 +13,18 @@
 
 namespace assay {
 
+std::string open_hint(int error) {
+  if (error == EACCES) return "ask for permission to read it";
+  if (error == EMFILE) return "allow more open files, as ulimit -n 65536 does";
+  return "check the path";
+}
+
 int open_regular_file(const std::string& path, int64_t& size) {
   // O_NONBLOCK: opening a named pipe must not wait for its other end.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
-    throw Error(std::string("cannot open: ") + std::strerror(errno), path,
-                errno == EACCES ? "ask for permission to read it" : "check the path");
+    const int error = errno;
+    throw Error(std::string("cannot open: ") + std::strerror(error), path, open_hint(error));
   }
   struct stat status {};
   const bool known = fstat(fd, &status) == 0;

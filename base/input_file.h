@@ -6,6 +6,9 @@
 
 namespace assay {
 
+// What to do about a file that open() refuses with `error`, an errno.
+std::string open_hint(int error);
+
 // A descriptor of the file at `path`, for reading; the caller closes it. `size`: its bytes. Throws
 // Error if it is missing, may not be read, or is not a regular file.
 int open_regular_file(const std::string& path, int64_t& size);

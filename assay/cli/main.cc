@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstring>
@@ -149,6 +150,15 @@ int run(int argc, char** argv) {
   return exit_code;
 }
 
+// A log may be a folder of thousands of files, which all stay open while records are read from
+// them; most systems let a process have 1024 until it asks for more.
+void allow_open_files() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);  // where that is refused, opening one too many says so
+}
+
 // As shells tell the signal that ended a command.
 int interrupted() {
   const int signal = interrupting_signal();
@@ -166,6 +176,7 @@ int main(int argc, char** argv) {
     if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0) return assay::kNotComparable;
   }
   assay::handle_signals();
+  assay::allow_open_files();
   try {
     return assay::run(argc, argv);
   } catch (const assay::Interrupted&) {

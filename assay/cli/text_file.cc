@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/input_file.h"
 
 namespace assay {
 
@@ -16,8 +17,8 @@ std::string read_text_file(const std::string& path) {
   const std::unique_ptr<std::FILE, decltype(close)> file(
       path == "-" ? stdin : std::fopen(path.c_str(), "rb"), close);
   if (!file) {
-    throw Error(std::string("cannot open: ") + std::strerror(errno), path,
-                errno == EACCES ? "ask for permission to read it" : "check the path");
+    const int error = errno;
+    throw Error(std::string("cannot open: ") + std::strerror(error), path, open_hint(error));
   }
   std::string text;
   char buffer[1 << 16];

@@ -1,5 +1,7 @@
 // Where the program runs: environment, home, locale, time zone, and its three standard streams.
+#include <fmt/format.h>
 #include <locale.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <wctype.h>
 
@@ -98,6 +100,32 @@ TEST_F(Surroundings, TimeZones) {
     SCOPED_TRACE(zone);
     expect_the_same([&] { setenv("TZ", zone, 1); });
   }
+}
+
+// A log of more files than a process may open until it asks for more.
+TEST_F(Surroundings, AFolderOfManyFiles) {
+  constexpr int kFiles = 60;
+  const std::string log = path("log");
+  std::filesystem::create_directory(log);
+  for (int i = 0; i < kFiles; ++i) {
+    std::ofstream(fmt::format("{}/{}.jsonl", log, i))
+        << fmt::format("{{\"assay\":1,\"tokens\":[{}]}}\n", i)
+        << R"({"checkpoint":"logits","token_idx":0,"dtype":"f32","shape":[3],"n":3,"values":[1,2,4]})"
+        << "\n";
+  }
+  const auto limit_to = [](rlim_t now, rlim_t most) {
+    return [=] {
+      const rlimit limit = {now, most};
+      if (setrlimit(RLIMIT_NOFILE, &limit) != 0) _exit(127);
+    };
+  };
+  const std::vector<std::string> compare = {"compare", log, log};
+  const Outcome enough = run_in(limit_to(40, 200), compare);
+  EXPECT_EQ(enough.exit_code, 0) << enough.err;
+  const Outcome few = run_in(limit_to(40, 40), compare);
+  EXPECT_EQ(few.exit_code, 2);
+  EXPECT_THAT(few.err, HasSubstr(".jsonl: cannot open: Too many open files; allow more open files, "
+                                 "as ulimit -n 65536 does\n"));
 }
 
 // The locale of this name in a folder, by $LOCPATH, of whose copy glibc frees nothing.

@@ -137,17 +137,23 @@ class TensorBinder {
   }
 
   // A tensor that nothing reads is a computation that is not done.
-  void reject_leftovers(std::string_view architecture) const {
+  void reject_leftovers(const ModelConfig& config) const {
     for (const GgufTensor& tensor : gguf_.tensors()) {
-      if (taken_.count(tensor.name) == 0) {
-        throw Error(fmt::format("tensor '{}' is not one that Assay uses for architecture '{}'",
-                                tensor.name, architecture),
-                    gguf_.path(), "the model computes something that Assay does not know");
-      }
+      if (taken_.count(tensor.name) > 0 || is_ignored(tensor.name, config)) continue;
+      throw Error(fmt::format("tensor '{}' is not one that Assay uses for architecture '{}'",
+                              tensor.name, config.architecture->name),
+                  gguf_.path(), "the model computes something that Assay does not know");
     }
   }
 
  private:
+  static bool is_ignored(std::string_view name, const ModelConfig& config) {
+    for (int64_t i = 0; i < config.n_ignored_layers; ++i) {
+      if (name.starts_with(fmt::format("blk.{}.", config.n_layers + i))) return true;
+    }
+    return false;
+  }
+
   const GgufTensor& take(const std::string& name) {
     const GgufTensor* tensor = gguf_.find_tensor(name);
     if (tensor == nullptr) {
@@ -305,7 +311,7 @@ Model::Model(std::shared_ptr<const Gguf> gguf)
   const bool biased = architecture.norm == NormKind::kLayer && architecture.norm_bias;
   output_norm = binder.norm(std::string(architecture.output_norm), width, width,
                             biased ? Presence::kAlways : Presence::kNever);
-  binder.reject_leftovers(architecture.name);
+  binder.reject_leftovers(config_);
 }
 
 }  // namespace assay

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/error.h"
 #include "model/hyperparameter_keys.h"
@@ -444,11 +443,6 @@ void read_rope(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
 
 }  // namespace
 
-bool is_in_float_range(double value) {
-  return value >= static_cast<double>(std::numeric_limits<float>::min()) &&
-         value <= static_cast<double>(std::numeric_limits<float>::max());
-}
-
 ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
   ModelConfig config;
   config.architecture = &read_architecture(gguf);
@@ -456,6 +450,10 @@ ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
   config.name = gguf.get_string("general.name", path.substr(path.find_last_of('/') + 1));
   const Keys keys(gguf, config.architecture->name);
   config.n_layers = keys.count(hyperparameter::kBlockCount, kMaxLayers);
+  if (gguf.get_int(keys.full(hyperparameter::kNextnLayers), 0) != 0) {
+    config.n_ignored_layers = keys.count(hyperparameter::kNextnLayers, config.n_layers - 1);
+    config.n_layers -= config.n_ignored_layers;
+  }
   config.embedding_length = keys.count(hyperparameter::kEmbeddingLength, kMaxWidth);
   config.feed_forward_length = keys.count(hyperparameter::kFeedForwardLength, kMaxWidth);
   config.context_length = keys.count(hyperparameter::kContextLength, kMaxPositions);

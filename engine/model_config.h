@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,7 +38,8 @@ struct ModelConfig {
   const Architecture* architecture = nullptr;
   std::string name;  // general.name, or the file's name
   int64_t n_layers = 0;
-  int64_t n_vocab = 0;  // rows of the output matrix, padding included
+  int64_t n_ignored_layers = 0;  // behind them: what predicts further tokens
+  int64_t n_vocab = 0;           // rows of the output matrix, padding included
   int64_t embedding_length = 0;
   int64_t feed_forward_length = 0;
   Routing routing;                         // no experts where there are none
@@ -164,6 +166,9 @@ struct ModelConfig {
 };
 
 // Whether the number above 0 is neither infinite nor 0, and keeps its precision, as a 32-bit float.
-bool is_in_float_range(double value);
+inline bool is_in_float_range(double value) {
+  return value >= static_cast<double>(std::numeric_limits<float>::min()) &&
+         value <= static_cast<double>(std::numeric_limits<float>::max());
+}
 
 }  // namespace assay

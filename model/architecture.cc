@@ -157,6 +157,20 @@ constexpr auto normed_attention(Width of_q, Width of_k) {
 }
 constexpr auto kQwen3MoeLayer = expert_layer(normed_attention(W::kHead, W::kHead), kRoutedFfn);
 constexpr LayerVariant kQwen3MoeVariants[] = {{.ops = kQwen3Layer, .without = "ffn_gate_inp"}};
+// GLM-4.5's norms of heads are in its larger model alone.
+constexpr std::array<OpSpec, 2> norms_if_present() {
+  std::array<OpSpec, 2> ops = qk_norms(W::kHead, W::kHead);
+  for (OpSpec& op : ops) op.if_present = true;
+  return ops;
+}
+constexpr auto glm4moe_layer(const auto& ffn) {
+  return join(kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional), norms_if_present(),
+              rotary_attention(C::kQNorm, C::kKNorm, Presence::kNever), add_attn(C::kAttnOut),
+              kFfnNormAfterAttn, ffn, add_ffn(C::kFfnOut));
+}
+constexpr auto kGlm4MoeLayer = glm4moe_layer(kRoutedAndShared);
+constexpr auto kGlm4MoeDense = glm4moe_layer(gated_ffn(C::kFfnNorm, Presence::kNever));
+constexpr LayerVariant kGlm4MoeVariants[] = {{.ops = kGlm4MoeDense, .without = "ffn_gate_inp"}};
 constexpr auto kOlmoeLayer = expert_layer(normed_attention(W::kQ, W::kKv), kRoutedFfn);
 
 constexpr auto kGptOssLayer =
@@ -327,6 +341,11 @@ constexpr Architecture kArchitectures[] = {
     {.name = "ernie4_5", .layer = kLlamaLayer, .rope_pairing = RopePairing::kAdjacent},
     {.name = "seed_oss", .layer = kSeedOssLayer},
     {.name = "glm4", .layer = kGlm4Layer, .rope_pairing = RopePairing::kAdjacent},
+    {.name = "glm4moe",
+     .layer = kGlm4MoeLayer,
+     .variants = kGlm4MoeVariants,
+     .gating = Gating::kSigmoid,
+     .normalise_weights = false},
     {.name = "qwen3moe", .layer = kQwen3MoeLayer, .variants = kQwen3MoeVariants},
     {.name = "olmoe", .layer = kOlmoeLayer, .normalise_weights = false},
     {.name = "granitemoe",

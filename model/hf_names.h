@@ -31,6 +31,14 @@ enum class HfExperts : uint8_t {
   kInterleaved,  // the same, [inputs, outputs] of each, with the outputs of gate and up in turn
 };
 
+// How config.json says which experts a token uses, and what their weights are.
+enum class HfRouting : uint8_t {
+  kOwn,      // as the architecture does
+  kSoftmax,  // n_routed_experts, by a softmax; in groups where topk_method says so; never
+             // normalised
+  kSigmoid,  // n_routed_experts in groups, by a sigmoid, with a bias of the choice
+};
+
 // A kind of transformers' models: where its modules are, and how their weights differ from those of
 // a GGUF file.
 struct HfModel {
@@ -52,6 +60,7 @@ struct HfModel {
   bool norm_modules = false;   // norms of heads with weights of their own are modules of their own
   HfExperts experts = HfExperts::kEach;
   HfWindow window = HfWindow::kNone;
+  HfRouting routing = HfRouting::kOwn;
 };
 
 std::span<const HfModel> hf_models();

@@ -14,6 +14,8 @@ inline constexpr std::string_view kVocabularySize = "vocab_size";
 inline constexpr std::string_view kContextLength = "context_length";
 inline constexpr std::string_view kEmbeddingLength = "embedding_length";
 inline constexpr std::string_view kBlockCount = "block_count";
+// Of kBlockCount, the last: they predict further tokens, and no logits depend on them.
+inline constexpr std::string_view kNextnLayers = "nextn_predict_layers";  // else none
 inline constexpr std::string_view kFeedForwardLength = "feed_forward_length";
 
 inline constexpr std::string_view kExpertCount = "expert_count";

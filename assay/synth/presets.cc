@@ -136,6 +136,16 @@ constexpr Preset kPresets[] = {
        "num_attention_heads": 32, "num_key_value_heads": 2, "head_dim": 128,
        "max_position_embeddings": 32768, "partial_rotary_factor": 0.5, "attention_bias": false,
        "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": false})"},
+    {"glm-4.5-air", R"({
+       "_name_or_path": "GLM-4.5-Air", "model_type": "glm4_moe", "vocab_size": 151552,
+       "hidden_size": 4096, "intermediate_size": 10944, "moe_intermediate_size": 1408,
+       "num_hidden_layers": 46, "num_attention_heads": 96, "num_key_value_heads": 8,
+       "head_dim": 128, "n_routed_experts": 128, "num_experts_per_tok": 8, "n_shared_experts": 1,
+       "first_k_dense_replace": 1, "routed_scaling_factor": 1.0, "n_group": 1, "topk_group": 1,
+       "norm_topk_prob": true, "use_qk_norm": false, "attention_bias": true,
+       "num_nextn_predict_layers": 0, "max_position_embeddings": 131072,
+       "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-5, "rope_theta": 1000000.0,
+       "tie_word_embeddings": false})"},
     {"seed-oss-36b", R"({
        "_name_or_path": "Seed-OSS-36B", "model_type": "seed_oss", "vocab_size": 155136,
        "hidden_size": 5120, "intermediate_size": 27648, "num_hidden_layers": 64,

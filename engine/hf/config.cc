@@ -59,7 +59,7 @@ constexpr Feature kFlags[] = {{"alibi", false},
                               {"rope_interleave", true}};
 // These are refused wherever they are not null.
 constexpr const char* kObjects[] = {"quantization_config", "clip_qkv", "attention_chunk_size"};
-// And this one, but for networks with latent attention.
+// And this one, but where HfModel::routing says what it is for.
 constexpr char kRoutedExperts[] = "n_routed_experts";
 // Constants of the clamped SwiGLU that the kernels have.
 constexpr std::pair<const char*, double> kConstants[] = {{"swiglu_limit", 7.0},
@@ -78,7 +78,8 @@ void refuse_features(const ConfigObject& object, const HfConfig& config) {
   for (const char* key : kObjects) {
     if (object.find(key) != nullptr) object.refuse(key, "asks for what Assay does not compute");
   }
-  if (!is_latent(config) && object.find(kRoutedExperts) != nullptr) {
+  const bool is_routed = config.model->routing != HfRouting::kOwn;
+  if (!is_routed && object.find(kRoutedExperts) != nullptr) {
     object.refuse(kRoutedExperts, "asks for what Assay does not compute");
   }
   for (const auto& [key, value] : kConstants) {
@@ -176,24 +177,23 @@ void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
   }
 }
 
-// Of DeepSeek's networks. The second generation chooses by a softmax, from groups only if it says
-// so, and never normalises; the third by a sigmoid.
+// Of networks that have n_routed_experts, as DeepSeek's do.
 void read_shared_and_groups(const ConfigObject& object, HfConfig& config, Keys& keys) {
-  const bool third = config.model->model_type == "deepseek_v3";
+  const bool sigmoid = config.model->routing == HfRouting::kSigmoid;
   config.n_dense_layers = object.whole_or_zero("first_k_dense_replace", kMaxLayers);
   keys.whole(hyperparameter::kLeadingDense, config.n_dense_layers);
   keys.whole(hyperparameter::kExpertSharedCount,
              object.whole({"n_shared_experts"}, config.n_experts));
   keys.real(hyperparameter::kExpertWeightsScale, object.positive({"routed_scaling_factor"}));
-  keys.whole(hyperparameter::kExpertGating, third ? 2 : 1);
-  keys.flag(hyperparameter::kExpertWeightsNorm, third && object.flag("norm_topk_prob"));
+  keys.whole(hyperparameter::kExpertGating, sigmoid ? 2 : 1);
+  keys.flag(hyperparameter::kExpertWeightsNorm, sigmoid && object.flag("norm_topk_prob"));
   if (object.whole({"moe_layer_freq"}, kMaxLayers, 1) != 1) {
     object.refuse("moe_layer_freq", "is not 1", "Assay computes experts in all later layers");
   }
   constexpr char kMethod[] = "topk_method";
   const std::string method = object.text({kMethod}, "greedy");
-  if (!third && method == "greedy") return;
-  if (!third && method != "group_limited_greedy") {
+  if (!sigmoid && method == "greedy") return;
+  if (!sigmoid && method != "group_limited_greedy") {
     object.refuse(kMethod, fmt::format("is '{}'", method),
                   "Assay computes greedy and group_limited_greedy");
   }
@@ -210,7 +210,9 @@ void read_experts(const ConfigObject& object, HfConfig& config, Keys& keys) {
              object.whole({"num_experts_per_tok"}, config.n_experts));
   keys.whole(hyperparameter::kExpertFeedForwardLength,
              object.whole({"moe_intermediate_size"}, kMaxWidth, config.feed_forward_length));
-  if (is_latent(config)) return read_shared_and_groups(object, config, keys);
+  if (config.model->routing != HfRouting::kOwn) {
+    return read_shared_and_groups(object, config, keys);
+  }
   // Of qwen3_moe and olmoe; the others always do what their architecture has.
   const bool may_differ =
       config.model->model_type == "qwen3_moe" || config.model->model_type == "olmoe";
@@ -452,8 +454,9 @@ HfConfig read_hf_config(const std::string& json, const std::string& where) {
   read_window(object, config, keys);
   read_residual(object, config, keys);
   if (config.architecture->position == PositionKind::kRotary) read_rotation(object, config, keys);
-  if (is_latent(config)) {
-    config.n_ignored_layers = object.whole_or_zero("num_nextn_predict_layers", kMaxLayers, 0);
+  if (config.model->routing != HfRouting::kOwn) {
+    const KeyNames ignored = {"num_nextn_predict_layers", "num_mtp_layers"};
+    config.n_ignored_layers = object.whole_or_zero(object.present(ignored), kMaxLayers, 0);
   }
   config.tied_is_stated = stated.find("tie_word_embeddings") != nullptr;
   config.tied = object.flag("tie_word_embeddings");

@@ -17,10 +17,10 @@ struct BiasKey {
   bool of_all;  // otherwise of q, k and v alone
 };
 constexpr BiasKey kBiasKeys[] = {
-    {"starcoder2", "use_bias", true},     {"falcon", "bias", true},
-    {"gpt_neox", "attention_bias", true}, {"stablelm", "use_qkv_bias", false},
-    {"glm4", "attention_bias", false},    {"seed_oss", "attention_bias", false},
-    {"ernie4_5", "use_bias", true}};
+    {"starcoder2", "use_bias", true},      {"falcon", "bias", true},
+    {"gpt_neox", "attention_bias", true},  {"stablelm", "use_qkv_bias", false},
+    {"glm4", "attention_bias", false},     {"glm4_moe", "attention_bias", false},
+    {"seed_oss", "attention_bias", false}, {"ernie4_5", "use_bias", true}};
 
 void read_biases(const ConfigObject& object, const HfConfig& config, HfParts& parts) {
   const auto* own = std::find_if(
@@ -96,7 +96,7 @@ HfParts read_parts(const ConfigObject& object, const HfConfig& config) {
   parts.two_norms = config.model->model_type == "falcon" &&
                     object.flag("new_decoder_architecture") &&
                     object.whole({"num_ln_in_parallel_attn"}, 2, 2) == 2;
-  parts.choice_bias = config.model->model_type == "deepseek_v3";
+  parts.choice_bias = config.model->routing == HfRouting::kSigmoid;
   parts.experts = expert_layers(object, config);
   parts.conv = conv_layers(object, config);
   return parts;

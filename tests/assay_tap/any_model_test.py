@@ -12,7 +12,8 @@ except ImportError:
 
 from assay_tap import LogError, attach
 from assay_tap.any_model import rules_for_any
-from transformers_test import TOKENS, collected, model_of
+from tiny_models import TOKENS, model_of
+from transformers_test import collected
 
 LATENT = dict(q_lora_rank=12, kv_lora_rank=16, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=8, head_dim=4)
 EXPERTS = dict(moe_intermediate_size=24, num_experts_per_tok=2, first_k_dense_replace=1)

@@ -17,7 +17,7 @@ except ImportError:
 
 from assay_tap import LogError, Rule, attach
 from assay_tap.networks import MODELS
-from transformers_test import model_of
+from tiny_models import model_of
 
 PROMPTS = [[3, 1, 4, 1, 5, 9, 2, 6], [5, 3, 5], [8, 9, 7, 9, 3]]
 KINDS = ("llama", "gemma2", "mixtral", "gpt2", "deepseek_v3", "falcon", "gpt_neox")

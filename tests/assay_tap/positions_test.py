@@ -11,7 +11,8 @@ except ImportError:
     torch = None
 
 from assay_tap import LogError, Rule
-from transformers_test import TOKENS, collected, model_of
+from tiny_models import TOKENS, model_of
+from transformers_test import collected
 
 
 @unittest.skipIf(torch is None, "no torch and transformers here")

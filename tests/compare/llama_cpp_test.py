@@ -47,6 +47,7 @@ GOLDENS = {
     "gemma2": NO_OUT | POST_NORMS,
     "gemma3": NO_OUT,
     "glm4": NO_OUT,
+    "glm4moe": NO_OUT,
     "gpt2": NO_OUT,
     "gptneox": PARALLEL,
     "granite": set(),

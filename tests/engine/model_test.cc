@@ -132,6 +132,18 @@ void become_deepseek(TinyModel& model) {
   model.tensors["blk.1.ffn_down_shexp.weight"] = {{7, 8}};
 }
 
+// Breaks if layers behind the network's own, which predict further tokens, were computed or stopped
+// a file.
+TEST(Model, LeavesOutLayersThatPredictFurtherTokens) {
+  TinyModel tiny;
+  tiny.ints["llama.block_count"] = 2;
+  tiny.ints["llama.nextn_predict_layers"] = 1;
+  tiny.tensors["blk.1.nextn.eh_proj.weight"] = {{16, 8}};
+  const Model model(std::make_shared<Gguf>(write(tiny, "nextn")));
+  EXPECT_EQ(model.config().n_layers, 1);
+  EXPECT_EQ(model.layers.size(), 1U);
+}
+
 // Breaks if DeepSeek-V3's experts were scored by a softmax where the file does not say how: the
 // converter writes it only if config.json has it, which transformers may leave out.
 TEST(LatentAttention, ExpertsChosenWithABiasAreScoredByASigmoid) {
@@ -298,6 +310,7 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Files, HostileModel,
     testing::Values(
+        with_int("all_layers_predict", "nextn_predict_layers", 1, "is 1, allowed are 1 to 0"),
         HostileModelCase{"negative_multiplier",
                          [](auto& m) {
                            m.become("granite");

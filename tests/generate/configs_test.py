@@ -37,6 +37,10 @@ LATENT = {
     **{"q_lora_rank": 24, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "v_head_dim": 16},
     **{"first_k_dense_replace": 1, "n_group": 4, "topk_group": 2, "num_key_value_heads": 4},
 }
+SIGMOID = {
+    **{"n_routed_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "n_shared_experts": 1},
+    **{"first_k_dense_replace": 1, "n_group": 4, "topk_group": 2},
+}
 OF_TYPE = {
     "gpt2": {"vocab_size": 128, "n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 64, "n_inner": 96},
     "mixtral": {"num_local_experts": 4},
@@ -49,6 +53,7 @@ OF_TYPE = {
     "gemma3_text": {"num_hidden_layers": 7},
     "deepseek_v2": LATENT,
     "deepseek_v3": LATENT,
+    "glm4_moe": SIGMOID | {"use_qk_norm": True, "head_dim": 16},
     "lfm2": {"layer_types": ["conv", "full_attention", "conv", "full_attention"]},
 }
 # Sizes, which make another model, and what no layer computes with.

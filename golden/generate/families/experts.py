@@ -20,6 +20,18 @@ LATENT = dict(
     rms_norm_eps=1e-6,
     tie_word_embeddings=True,
 )
+SIGMOID = dict(
+    intermediate_size=64,
+    moe_intermediate_size=32,
+    n_routed_experts=6,
+    num_experts_per_tok=2,
+    n_shared_experts=2,
+    first_k_dense_replace=1,
+    n_group=1,
+    topk_group=1,
+    norm_topk_prob=True,
+    rms_norm_eps=0.046875,
+)
 GAIN = {"gate.weight": 2.0, "router": 2.0}
 
 EXPERTS = (
@@ -98,5 +110,22 @@ EXPERTS = (
             scoring_func="sigmoid", rope_parameters=rope(23456.0), rope_interleave=True
         ),
         GAIN | {"embed_tokens": 3.0},
+    ),
+    Family(
+        "glm4moe", "Glm4MoeConfig", 143,
+        HEADS | SIGMOID | dict(
+            routed_scaling_factor=2.375, attention_bias=True, use_qk_norm=True, num_mtp_layers=0,
+            rope_parameters=rope(23456.0, partial_rotary_factor=0.5), tie_word_embeddings=False
+        ),
+        GAIN | {"embed_tokens": 3.0},
+    ),
+    Family(
+        "glm4moe-air", "Glm4MoeConfig", 144,
+        HEADS | SIGMOID | dict(
+            routed_scaling_factor=1.375, attention_bias=True, use_qk_norm=False, num_mtp_layers=0,
+            rope_parameters=rope(34567.0, partial_rotary_factor=0.5), tie_word_embeddings=False
+        ),
+        GAIN | {"embed_tokens": 3.0},
+        golden=False,
     ),
 )

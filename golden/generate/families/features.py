@@ -22,6 +22,15 @@ LATENT = {
     "routed scale": dict(routed_scaling_factor=1.0),
     "experts of a token": dict(num_experts_per_tok=3),
 }
+SIGMOID = LATENT | {
+    "epsilon": dict(rms_norm_eps=1e-5),
+    "weights of experts add up to 1": dict(norm_topk_prob=False),
+}
+GLM4_MOE = SIGMOID | {
+    "rotary base": base(10000.0, partial_rotary_factor=0.5),
+    "partial rotation": base(23456.0, partial_rotary_factor=1.0),
+    "bias of q, k, v": dict(attention_bias=False),
+}
 FEATURES = {
     "starcoder2": {"epsilon": dict(norm_epsilon=1e-5), "rotary base": base(10000.0)},
     "gptneox": {
@@ -202,6 +211,8 @@ FEATURES = {
         "groups of experts": dict(n_group=1),
         "weights of experts add up to 1": dict(norm_topk_prob=False),
     },
+    "glm4moe": GLM4_MOE | {"norms of heads": dict(use_qk_norm=False)},
+    "glm4moe-air": GLM4_MOE,
 }
 
 # Families that llama.cpp does not run as they are published.

@@ -1,0 +1,36 @@
+"""Small models of transformers, for tests of the taps."""
+
+try:
+    import torch
+    import transformers
+except ImportError:
+    torch = None
+
+TINY = dict(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, head_dim=8)
+TINY |= dict(num_key_value_heads=2, pad_token_id=None, bos_token_id=None, eos_token_id=None)
+OWN_NAMES = {"gpt2": dict(n_inner=48, n_positions=64)}
+LATENT = ("deepseek_v2", "deepseek_v3")
+ROUTED = ("glm4_moe", *LATENT)
+EXPERTS = ("mixtral", "qwen3_moe", "olmoe", "granitemoe", "gpt_oss", *ROUTED)
+OWN_NAMES |= {kind: dict(num_local_experts=4, num_experts=4, num_experts_per_tok=2) for kind in EXPERTS}
+SIZES = dict(n_routed_experts=4, n_group=1, topk_group=1, first_k_dense_replace=0, moe_intermediate_size=16)
+OWN_NAMES |= dict.fromkeys(ROUTED, SIZES | dict(num_experts_per_tok=2))
+SIZES = dict(q_lora_rank=20, kv_lora_rank=16, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10)
+OWN_NAMES |= {kind: OWN_NAMES[kind] | SIZES | dict(num_key_value_heads=4) for kind in LATENT}
+SCALES = dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=2.5)
+TOKENS = [3, 1, 4, 1, 5, 9, 2, 6]
+HAS_OWN_HEAD_DIM = ("falcon", "gpt_neox", "gpt2", "phi", "stablelm")  # hidden_size / heads
+
+
+def model_of(kind, **settings):
+    """A small model of transformers, by model_type, with weights that make every part of it matter."""
+    given = TINY | OWN_NAMES.get(kind, {}) | (SCALES if kind == "granite" else {}) | settings
+    if kind in HAS_OWN_HEAD_DIM:
+        del given["head_dim"]
+    torch.manual_seed(1)
+    config = transformers.CONFIG_MAPPING[kind](**given)
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.3)
+    return model

@@ -10,6 +10,7 @@
 #include "base/json_file.h"
 #include "engine/hf/json_object.h"
 #include "engine/hf/tokenizer_pipeline.h"
+#include "engine/tokenizer/byte_unicode.h"
 
 namespace assay {
 namespace {
@@ -44,6 +45,7 @@ struct Entry {
   std::string text;
   TokenType type = TokenType::kNormal;
   bool strips_right = false;
+  bool found_last = false;
 };
 
 class TokenizerFile {
@@ -145,17 +147,51 @@ class TokenizerFile {
                                                       printable(text, 40), key));
         }
       }
-      Entry& entry = put(checked_id(*id, text, root_, "added_tokens"), text, root_, "added_tokens");
+      check_added_id(checked_id(*id, text, root_, "added_tokens"), text);
+      if (ids_.contains(text))
+        vocabulary_.merged_too.push_back(static_cast<int32_t>(id->GetInt64()));
+      Entry& entry = put(id->GetInt64(), text, root_, "added_tokens");
       const bool special = token.flag("special", false);
-      // Such a token is looked for in the text with its spaces rewritten.
-      if (!is_byte_level() && token.flag("normalized", !special) &&
-          text.find(' ') != std::string::npos) {
-        refuse_tokenizer(
-            token.where(),
-            fmt::format("'{}' with normalized is not one that Assay has", printable(text, 40)));
-      }
       entry.type = special ? TokenType::kControl : TokenType::kUserDefined;
       entry.strips_right = token.flag("rstrip", false);
+      entry.found_last = token.flag("normalized", !special);
+      check_normalized(token, entry);
+    }
+    std::ranges::sort(vocabulary_.merged_too);
+    vocabulary_.leftmost_special = true;
+    check_strips();
+  }
+
+  // Tokens that the model does not have get the next id in the tokenizers package, whatever the
+  // file says.
+  void check_added_id(int64_t id, const std::string& text) const {
+    const auto next = static_cast<int64_t>(entries_.size());
+    if (ids_.contains(text) || id == next || entries_.contains(id)) return;
+    refuse_tokenizer(root_.where() + ": added_tokens",
+                     fmt::format("'{}' with the id {} after {} tokens is not one that Assay has",
+                                 printable(text, 40), id, next));
+  }
+
+  // Such a token is looked for in a text after the normalizer, and is itself normalised.
+  void check_normalized(const ConfigObject& token, const Entry& entry) const {
+    if (!entry.found_last || is_byte_level()) return;
+    const bool plain = !entry.strips_right && entry.text.find(' ') == std::string::npos &&
+                       entry.text.find("\u2581") == std::string::npos;
+    if (plain && (!vocabulary_.add_space_prefix || vocabulary_.prefix_unless_space)) return;
+    refuse_tokenizer(token.where(), fmt::format("'{}' with normalized is not one that Assay has",
+                                                printable(entry.text, 40)));
+  }
+
+  // A token that swallows white space might swallow what another one begins with.
+  void check_strips() const {
+    const auto strips = [](const auto& each) { return each.second.strips_right; };
+    if (std::ranges::none_of(entries_, strips)) return;
+    for (const auto& [id, entry] : entries_) {
+      const bool added = entry.type != TokenType::kNormal;
+      if (!added || entry.text.find_first_of(" \t\n\v\f\r") != 0) continue;
+      refuse_tokenizer(root_.where() + ": added_tokens",
+                       fmt::format("'{}' beside one with rstrip is not one that Assay has",
+                                   printable(entry.text, 40)));
     }
   }
 
@@ -178,6 +214,7 @@ class TokenizerFile {
           !is_byte_level() && entry.type == TokenType::kNormal && byte_of_token(entry.text);
       vocabulary_.types[place] = byte ? TokenType::kByte : entry.type;
       if (entry.strips_right) vocabulary_.strips_right.push_back(static_cast<int32_t>(id));
+      if (entry.found_last) vocabulary_.found_last.push_back(static_cast<int32_t>(id));
       vocabulary_.tokens[place] = std::move(entry.text);
     }
     for (size_t id = 0; id < count; ++id) {
@@ -185,6 +222,7 @@ class TokenizerFile {
         vocabulary_.tokens[id] = fmt::format("[PAD{}]", id);
     }
     std::ranges::sort(vocabulary_.strips_right);
+    std::ranges::sort(vocabulary_.found_last);
   }
 
   void read_merges(const ConfigObject& model) {
@@ -197,7 +235,11 @@ class TokenizerFile {
                              "that Assay has"
                            : "ignore_merges without ByteLevel is not one that Assay has");
     }
-    if (!is_byte_level()) require_bytes(model);
+    if (is_byte_level()) {
+      require_letters(model);
+    } else {
+      require_bytes(model);
+    }
     const rapidjson::Value* merges = model.find("merges");
     if (merges == nullptr || !merges->IsArray()) model.refuse("merges", "is not an array", kHint);
     vocabulary_.merges.reserve(merges->Size());
@@ -242,6 +284,16 @@ class TokenizerFile {
     refuse_tokenizer(model.where(), fmt::format("a merge of '{}' and '{}' across Digits is not one "
                                                 "that Assay has",
                                                 printable(left, 40), printable(right, 40)));
+  }
+
+  // A byte without one is left out, unless the file has something for it.
+  void require_letters(const ConfigObject& model) const {
+    const auto is_token = [&](const std::string& letter) { return ids_.contains(letter); };
+    const bool stated = model.flag("byte_fallback", false) || vocabulary_.unknown;
+    if (!stated || std::ranges::all_of(byte_letters(), is_token)) return;
+    refuse_tokenizer(
+        model.where(),
+        "byte_fallback or unk_token for a byte without a token is not one that Assay has");
   }
 
   // Without them a character that is no token would be an unknown one, of which several in a row

@@ -80,8 +80,9 @@ void read_space_letters(const Steps& normalizer, const Steps& pre, Vocabulary& v
       vocabulary.prefix_at_start_only = scheme == "first";
       vocabulary.prefix_unless_space = true;
       replaces = true;
-    } else if (!(type == "Split" && replaces && pattern_of(step, "String") == " ")) {
-      refuse_step(step);  // no space is left to split at
+    } else if (type != "Split" || !replaces || pattern_of(step, "String") != " " ||
+               step.flag("invert", false)) {
+      refuse_step(step);  // of a Split, no space is left to split at
     }
   }
   if (!replaces) {

@@ -65,7 +65,8 @@ constexpr std::string_view kSpacePunctuation = R"(\s?\p{P}+)";
 constexpr std::string_view kAsianLetters = "[一-龥ࠀ-一가-퟿]+";
 constexpr std::string_view kHanKana = "[一-龥぀-ゟ゠-ヿ]+";
 constexpr std::string_view kYoutuAsian =
-    "[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-"
+    "[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-"
+    "ゟ゠-"
     "ヿ]"
     "+";
 constexpr std::string_view kViking = R"( ?[^(\s|.,!?…。，、।۔،)]+)";

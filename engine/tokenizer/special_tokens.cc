@@ -8,8 +8,19 @@
 namespace assay {
 namespace {
 
-bool is_space(char c) {
-  return c == ' ' || (c >= '\t' && c <= '\r');
+// Bytes of the white space that `text` begins with: of ASCII, or of Unicode.
+size_t space_length(std::string_view text, bool unicode) {
+  if (text.starts_with(' ') || (!text.empty() && text[0] >= '\t' && text[0] <= '\r')) return 1;
+  if (!unicode) return 0;
+  for (const std::string_view two : {"\u0085", "\u00A0"}) {
+    if (text.starts_with(two)) return 2;
+  }
+  if (text.starts_with("\u1680") || text.starts_with("\u205F") || text.starts_with("\u3000")) {
+    return 3;
+  }
+  if (text.size() < 3 || !text.starts_with("\xE2\x80")) return 0;
+  const auto last = static_cast<uint8_t>(text[2]);  // U+2000 to U+200A, U+2028, U+2029, U+202F
+  return last <= 0x8A || last == 0xA8 || last == 0xA9 || last == 0xAF ? 3 : 0;
 }
 
 uint64_t edge(int32_t node, uint8_t byte) {
@@ -18,9 +29,11 @@ uint64_t edge(int32_t node, uint8_t byte) {
 
 }  // namespace
 
-SpecialTokens::SpecialTokens(const Vocabulary& vocabulary) : vocabulary_(vocabulary) {
+SpecialTokens::SpecialTokens(const Vocabulary& vocabulary, bool last) : vocabulary_(vocabulary) {
   for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
-    if (is_special(vocabulary.types[i])) insert(vocabulary.tokens[i], static_cast<int32_t>(i));
+    const auto id = static_cast<int32_t>(i);
+    const bool found_last = std::ranges::binary_search(vocabulary.found_last, id);
+    if (is_special(vocabulary.types[i]) && found_last == last) insert(vocabulary.tokens[i], id);
   }
   link();
 }
@@ -86,12 +99,34 @@ std::vector<SpecialTokens::Match> SpecialTokens::candidates(std::string_view tex
   return matches;
 }
 
-bool SpecialTokens::strips(int32_t token) const {
-  if (std::ranges::binary_search(vocabulary_.strips_right, token)) return true;
+// Where the white space ends that the token swallows to its right.
+size_t SpecialTokens::end_of_space(std::string_view text, size_t begin, int32_t token) const {
+  const bool unicode = std::ranges::binary_search(vocabulary_.strips_right, token);
   // Of Phi-3's tokens only these three leave the white space to their right alone.
-  const std::string& text = vocabulary_.text(token);
-  return vocabulary_.strip_after_special && text != "<unk>" && text != "<s>" &&
-         text != "<|endoftext|>";
+  const std::string& name = vocabulary_.text(token);
+  const bool phi3 = vocabulary_.strip_after_special && name != "<unk>" && name != "<s>" &&
+                    name != "<|endoftext|>";
+  size_t end = begin;
+  while (unicode || phi3) {
+    const size_t length = space_length(text.substr(end), unicode);
+    if (length == 0) break;
+    end += length;
+  }
+  return end;
+}
+
+std::vector<SpecialTokens::Taken> SpecialTokens::select_leftmost(
+    std::string_view text, std::vector<Match> candidates) const {
+  std::vector<Taken> selected;
+  size_t done = 0;
+  for (size_t i = candidates.size(); i-- > 0;) {  // they are in the order from the end
+    const auto [begin, node] = candidates[i];
+    if (begin < done) continue;
+    const int32_t token = at(node).token;
+    done = end_of_space(text, begin + static_cast<size_t>(at(node).length), token);
+    selected.push_back({begin, done, token});
+  }
+  return selected;
 }
 
 // Those of the candidates, and of the shorter tokens that begin where they do, that stand; in the
@@ -123,10 +158,10 @@ std::vector<SpecialTokens::Taken> SpecialTokens::select(std::string_view text,
       continue;
     }
     const int32_t token = at(match.node).token;
-    size_t end = match.begin + length_of(match.node);
-    if (strips(token)) {
-      while (end < text.size() && !taken[end] && is_space(text[end])) ++end;
-    }
+    const size_t size = match.begin + length_of(match.node);
+    size_t end = size;
+    const size_t swallowed = end_of_space(text, size, token);
+    while (end < swallowed && !taken[end]) ++end;
     std::fill(taken.begin() + static_cast<std::ptrdiff_t>(match.begin),
               taken.begin() + static_cast<std::ptrdiff_t>(end), true);
     selected.push_back({match.begin, end, token});
@@ -139,7 +174,10 @@ std::vector<SpecialTokens::Taken> SpecialTokens::select(std::string_view text,
 std::vector<Fragment> SpecialTokens::split(std::string_view text) const {
   std::vector<Fragment> fragments;
   size_t done = 0;
-  for (const Taken& taken : select(text, candidates(text))) {
+  const std::vector<Taken> all = vocabulary_.leftmost_special
+                                     ? select_leftmost(text, candidates(text))
+                                     : select(text, candidates(text));
+  for (const Taken& taken : all) {
     if (taken.begin > done) fragments.push_back({text.substr(done, taken.begin - done)});
     fragments.push_back({{}, taken.token});
     done = taken.end;

@@ -17,14 +17,16 @@ struct Fragment {
 };
 
 // Finds the tokens that are taken from the text as they stand: control, user-defined and unknown.
-// Longer tokens go first wherever they occur, then those to the left, as in llama.cpp.
+// Longer tokens go first wherever they occur, then those to the left, as in llama.cpp; or the other
+// way round, if the vocabulary says so.
 //
 // The search is an Aho-Corasick automaton over the reversed tokens, run from the end of the text:
 // its state at a byte names all tokens that begin there, longest first. Time is linear in the text
 // and does not depend on how many tokens there are.
 class SpecialTokens {
  public:
-  explicit SpecialTokens(const Vocabulary& vocabulary);
+  // Those of `vocabulary.found_last`, or all the others.
+  explicit SpecialTokens(const Vocabulary& vocabulary, bool last = false);
 
   // Cuts `text` into fragments, in order. White space that a token swallows is in none of them.
   std::vector<Fragment> split(std::string_view text) const;
@@ -54,7 +56,8 @@ class SpecialTokens {
   const Node& at(int32_t node) const { return nodes_[static_cast<size_t>(node)]; }
   std::vector<Match> candidates(std::string_view text) const;
   std::vector<Taken> select(std::string_view text, std::vector<Match> candidates) const;
-  bool strips(int32_t token) const;
+  std::vector<Taken> select_leftmost(std::string_view text, std::vector<Match> candidates) const;
+  size_t end_of_space(std::string_view text, size_t begin, int32_t token) const;
 
   const Vocabulary& vocabulary_;
   std::vector<Node> nodes_{1};            // 0 is the root

@@ -1,5 +1,6 @@
 #include "engine/tokenizer/token_index.h"
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 
@@ -17,7 +18,9 @@ TokenIndex::TokenIndex(const Vocabulary& vocabulary)
   for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
     const std::string& token = vocabulary.tokens[i];
     const auto id = static_cast<int32_t>(i);
-    if (vocabulary.type(id) != TokenType::kNormal || token.empty() || find(token) >= 0) continue;
+    const bool merged = vocabulary.type(id) == TokenType::kNormal ||
+                        std::ranges::binary_search(vocabulary.merged_too, id);
+    if (!merged || token.empty() || find(token) >= 0) continue;
     slots_.add(hash_of(token), id);
   }
 }

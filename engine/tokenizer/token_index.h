@@ -10,9 +10,9 @@
 
 namespace assay {
 
-// From text to id, of normal tokens: text does not become the others, which are found in it before
-// (SpecialTokens) or stand for single bytes. The lowest id of a text that occurs twice; empty
-// tokens are left out.
+// From text to id, of normal tokens and `merged_too`: text does not become the others, which are
+// found in it before (SpecialTokens) or stand for single bytes. The lowest id of a text that occurs
+// twice; empty tokens are left out.
 class TokenIndex {
  public:
   // `vocabulary` must outlive the index, and its tokens stay as they are.

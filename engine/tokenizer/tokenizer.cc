@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "base/error.h"
@@ -58,8 +59,23 @@ std::unique_ptr<Tokenizer> Tokenizer::from_model(const std::string& path) {
 Tokenizer::Tokenizer(Vocabulary vocabulary)
     : vocabulary_(checked(std::move(vocabulary))),
       special_tokens_(vocabulary_),
+      last_special_tokens_(vocabulary_, true),
       encoder_(make_encoder(vocabulary_)) {
   std::vector<std::string>().swap(vocabulary_.merges);  // and its memory: `= {}` would keep that
+}
+
+std::vector<Fragment> Tokenizer::fragments(std::string_view text) const {
+  std::vector<Fragment> found = special_tokens_.split(text);
+  if (vocabulary_.found_last.empty()) return found;
+  std::vector<Fragment> all;
+  for (const Fragment& fragment : found) {
+    if (fragment.token >= 0) {
+      all.push_back(fragment);
+    } else {
+      std::ranges::copy(last_special_tokens_.split(fragment.text), std::back_inserter(all));
+    }
+  }
+  return all;
 }
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, bool add_special) const {
@@ -71,7 +87,7 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, bool add_special) 
   std::vector<int32_t> ids;
   if (add_special && vocabulary_.add_bos) ids.push_back(*vocabulary_.bos);
   bool after_special = true;  // or at the start
-  for (const Fragment& fragment : special_tokens_.split(text)) {
+  for (const Fragment& fragment : fragments(text)) {
     if (fragment.token >= 0) {
       ids.push_back(fragment.token);
     } else {
@@ -91,8 +107,11 @@ std::string Tokenizer::token_bytes(int32_t id) const {
   switch (vocabulary_.type(id)) {
     case TokenType::kNormal:
       return encoder_->decode(text);
-    case TokenType::kControl:
     case TokenType::kUserDefined:
+      // Such a token may come of merges.
+      if (std::ranges::binary_search(vocabulary_.merged_too, id)) return encoder_->decode(text);
+      return text;
+    case TokenType::kControl:
     case TokenType::kUnknown:
       return text;
     case TokenType::kByte:

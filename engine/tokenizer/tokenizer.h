@@ -58,8 +58,10 @@ class Tokenizer {
   bool adds_space_prefix() const { return vocabulary_.add_space_prefix; }
 
  private:
+  std::vector<Fragment> fragments(std::string_view text) const;
+
   Vocabulary vocabulary_;  // without its merges, which the encoder has
-  const SpecialTokens special_tokens_;
+  const SpecialTokens special_tokens_, last_special_tokens_;
   const std::unique_ptr<const Encoder> encoder_;
 };
 

@@ -55,7 +55,13 @@ struct Vocabulary {
   bool prefix_unless_space = false;   // and not before a space
   // Phi-3: special tokens swallow the white space to their right.
   bool strip_after_special = false;
-  std::vector<int32_t> strips_right;  // further tokens that do, in ascending order
+  // Of the tokens of a tokenizer.json, in ascending order: further ones that do; those that text
+  // is merged into as well, being in the model's vocabulary; those that are found only in what all
+  // others leave of a text.
+  std::vector<int32_t> strips_right, merged_too, found_last;
+  // Of special tokens that overlap, the one that begins first counts, as in the tokenizers package;
+  // else the longest.
+  bool leftmost_special = false;
 
   bool contains(int32_t id) const { return id >= 0 && static_cast<size_t>(id) < tokens.size(); }
   TokenType type(int32_t id) const { return types[static_cast<size_t>(id)]; }

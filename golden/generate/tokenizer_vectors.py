@@ -87,8 +87,11 @@ def byte_level(pre_tokenizer, normalizer=None, bos=False, **model):
     return tokenizer
 
 
-def characters(normalizer, pre_tokenizer, single, strips=False):
-    """Trained over words, then put behind the byte tokens, so that these are no special ones."""
+def characters(normalizer, pre_tokenizer, single, strips=False, runs=()):
+    """Trained over words, then put behind the byte tokens, so that these are no special ones.
+
+    `runs` of spaces are tokens that merges make, and added tokens as well, as Gemma has them.
+    """
     trained = Tokenizer(models.BPE())
     trained.pre_tokenizer = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always", split=True)
     trained.train_from_iterator(CORPUS, trainers.BpeTrainer(vocab_size=SIZE, show_progress=False))
@@ -96,6 +99,8 @@ def characters(normalizer, pre_tokenizer, single, strips=False):
     texts = ["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)]
     texts += sorted(model["vocab"], key=model["vocab"].get)
     merges = [tuple(merge.split(" ") if isinstance(merge, str) else merge) for merge in model["merges"]]
+    texts += runs
+    merges = [(SPACE, run[1:]) for run in runs] + merges
     vocab = {text: number for number, text in enumerate(texts)}
     tokenizer = Tokenizer(models.BPE(vocab, merges, byte_fallback=True, fuse_unk=True, unk_token="<unk>"))
     if normalizer:
@@ -104,6 +109,7 @@ def characters(normalizer, pre_tokenizer, single, strips=False):
         tokenizer.pre_tokenizer = pre_tokenizer
     tokenizer.add_special_tokens([AddedToken("<unk>", normalized=False)])
     add_tokens(tokenizer, strips)
+    tokenizer.add_tokens([AddedToken(run, normalized=False) for run in runs])
     if single:
         tokenizer.post_processor = template(tokenizer, single)
     return tokenizer
@@ -130,6 +136,7 @@ def kinds():
     yield "metaspace-always", characters(None, metaspace("always"), "")
     yield "metaspace-never", characters(None, metaspace("never"), "")
     yield "gemma", characters(replace, gemma, "<s> $A")
+    yield "gemma-spaces", characters(replace, gemma, "<s> $A", runs=[2 * SPACE, 3 * SPACE])
 
 
 def main():

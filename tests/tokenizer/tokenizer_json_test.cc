@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/json_file.h"
+#include "engine/tokenizer/text_stream.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "tests/support/hf_builder.h"
 #include "tests/support/paths.h"
@@ -33,7 +34,7 @@ class TokenizerKind : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Kinds, TokenizerKind,
                          testing::Values("gpt2", "llama3", "llama3-merges", "qwen2", "smollm",
                                          "llama2", "phi3", "metaspace-first", "metaspace-always",
-                                         "metaspace-never", "gemma"),
+                                         "metaspace-never", "gemma", "gemma-spaces"),
                          [](const auto& tested) {
                            std::string name = tested.param;
                            std::erase(name, '-');
@@ -264,16 +265,76 @@ TEST_F(TokenizerJson, ReadsWhichTokensEndAText) {
               ThrowsMessage<Error>(HasSubstr("key 'eos_token' is '</s>', which is no token")));
 }
 
+// With `tokens` for the added ones, of which texts that a test writes have ids.
+std::string with_added(const std::string& tokens) {
+  return replaced(kSmall, R"({"id":3,"content":"<s>","special":true})", tokens);
+}
+
+std::vector<int32_t> encode(const std::string& folder, const std::string& text) {
+  return Tokenizer::from_model(folder)->encode(text, true);
+}
+
+// The tokenizers package would give such a token another id than the file.
+TEST_F(TokenizerJson, AddedTokensHaveTheNextIds) {
+  for (const char* id : {"4", "5"}) {
+    expect_refused({R"("id":3)", fmt::format(R"("id":{})", id), "after 3 tokens is not one"});
+  }
+  put("tokenizer.json", with_added(R"({"id":3,"content":"<s>"},{"id":1,"content":"b"},)"
+                                   R"({"id":4,"content":"</s>"})"));
+  EXPECT_THAT(encode(folder_, "a</s>b<s>"), ElementsAre(0, 4, 1, 3));
+}
+
+// The longest at the leftmost place; those of other vocabularies are found by length alone.
+TEST_F(TokenizerJson, AddedTokensAreFoundFromTheLeft) {
+  put("tokenizer.json", with_added(R"({"id":3,"content":"xy","special":true},)"
+                                   R"({"id":4,"content":"yzz","special":true},)"
+                                   R"({"id":5,"content":"x","special":true})"));
+  EXPECT_THAT(encode(folder_, "xyzzxayzz"), ElementsAre(3, 5, 0, 4));
+}
+
+TEST_F(TokenizerJson, NormalizedTokensAreFoundInWhatTheOthersLeave) {
+  put("tokenizer.json", with_added(R"({"id":3,"content":"xy","normalized":true},)"
+                                   R"({"id":4,"content":"yz","normalized":false})"));
+  EXPECT_THAT(encode(folder_, "axyzxya"), ElementsAre(0, 4, 3, 0));
+}
+
+// Gemma has runs of spaces as added tokens: text has spaces, and becomes them by merges.
+TEST_F(TokenizerJson, MergesReachAnAddedTokenOfTheModel) {
+  put("tokenizer.json", with_added(R"({"id":2,"content":"ab","special":false})"));
+  const auto vocabulary = read_tokenizer_json(folder_);
+  EXPECT_THAT(vocabulary->merged_too, ElementsAre(2));
+  const auto spaces = Tokenizer::from_model(kFolder + "gemma-spaces");
+  EXPECT_EQ(decode(*spaces, spaces->encode("a  b", false), {}), "a  b");
+}
+
+TEST_F(TokenizerJson, RstripTakesTheWhiteSpaceOfUnicode) {
+  const std::string end = R"({"id":3,"content":"<e>","rstrip":true})";
+  put("tokenizer.json", with_added(end));
+  EXPECT_THAT(encode(folder_, "<e> \t\u00A0\u2003\u3000\u0085\u2028a<e>b"),
+              ElementsAre(3, 0, 3, 1));
+  put("tokenizer.json", with_added(end + R"(,{"id":4,"content":" q"})"));
+  EXPECT_THAT([&] { read_tokenizer_json(folder_); },
+              ThrowsMessage<UnknownTokenizer>(HasSubstr("' q' beside one with rstrip")));
+}
+
+// Breaks if a byte without a token were left out where the tokenizers package has one for it.
+TEST_F(TokenizerJson, AByteWithoutATokenHasNoOther) {
+  for (const char* key : {R"("byte_fallback":true)", R"("unk_token":"a")"}) {
+    expect_refused(
+        {R"("merges")", fmt::format(R"({},"merges")", key), "for a byte without a token"});
+  }
+}
+
 // Ids that a vocabulary leaves out are padding, and no text.
 TEST_F(TokenizerJson, GapsArePadding) {
-  put("tokenizer.json", replaced(kSmall, R"("id":3)", R"("id":5)"));
+  put("tokenizer.json", replaced(kSmall, R"("ab":2)", R"("ab":5)"));
   const auto tokenizer = Tokenizer::from_model(folder_);
   EXPECT_EQ(tokenizer->n_tokens(), 6);
-  for (const int32_t id : {3, 4}) {
+  for (const int32_t id : {2, 4}) {
     EXPECT_FALSE(tokenizer->is_choosable(id)) << id;
     EXPECT_EQ(tokenizer->token_bytes(id), "");
   }
-  EXPECT_THAT(tokenizer->encode("ab[PAD3]<s>", true), ElementsAre(2, 5));
+  EXPECT_THAT(tokenizer->encode("ab[PAD4]<s>", true), ElementsAre(5, 3));
 }
 
 // Where a tokenizer is unknown, ids are still run; where it is damaged, nothing is.

@@ -1,13 +1,24 @@
 """Writes tests/data/tokenizers/: a small tokenizer.json of each kind that Assay has, and the ids that it gives.
 
-`<KIND>/tokenizer.json` is trained by the `tokenizers` package over the texts below; `<KIND>/ids.json` has pairs of a
-text and its ids, special tokens added and parsed. Run as `python -m generate.tokenizer_vectors` from golden/.
+`<KIND>/tokenizer.json` is trained by the `tokenizers` package over the texts below; `<KIND>/ids.json` has lists of a
+text, its ids, special tokens added and parsed, and the text that these give. Run as `python -m
+generate.tokenizer_vectors` from golden/.
 """
 
 import json
 from pathlib import Path
 
-from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 
 OUT = Path(__file__).resolve().parents[2] / "tests" / "data" / "tokenizers"
 SIZE = 420
@@ -139,16 +150,30 @@ def kinds():
     yield "gemma-spaces", characters(replace, gemma, "<s> $A", runs=[2 * SPACE, 3 * SPACE])
 
 
+def decoder(tokenizer):
+    """As the published tokenizers of the kind have it."""
+    file = json.loads(tokenizer.to_str())
+    if "ByteLevel" in json.dumps(file["pre_tokenizer"]):
+        return decoders.ByteLevel()
+    steps = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
+    around = json.dumps([file["normalizer"], file["pre_tokenizer"]])
+    if "Prepend" in around or '"always"' in around or '"first"' in around:
+        steps.append(decoders.Strip(" ", 1, 0))
+    return decoders.Sequence(steps)
+
+
 def main():
     for name, tokenizer in kinds():
         folder = OUT / name
         folder.mkdir(parents=True, exist_ok=True)
         tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
         saved = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        saved.decoder = decoder(saved)
         pairs = [[text, saved.encode(text).ids] for text in TEXTS]
+        pairs = [[text, ids, saved.decode(ids)] for text, ids in pairs]
         lines = ",\n".join(json.dumps(pair, ensure_ascii=False) for pair in pairs)
         (folder / "ids.json").write_text(f"[\n{lines}\n]\n")
-        print(f"{name}: {saved.get_vocab_size()} tokens, {sum(len(ids) for _, ids in pairs)} ids")
+        print(f"{name}: {saved.get_vocab_size()} tokens, {sum(len(ids) for _, ids, _ in pairs)} ids")
 
 
 if __name__ == "__main__":

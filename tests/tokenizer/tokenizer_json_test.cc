@@ -41,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, TokenizerKind,
                            return name;
                          });
 
-// A prompt would mean something else to Assay than to the model.
+// A prompt, or what is generated, would mean something else to Assay than to the model.
 TEST_P(TokenizerKind, GivesTheIdsOfTheTokenizersPackage) {
   const auto tokenizer = Tokenizer::from_model(kFolder + GetParam());
   ASSERT_NE(tokenizer, nullptr);
@@ -53,6 +53,7 @@ TEST_P(TokenizerKind, GivesTheIdsOfTheTokenizersPackage) {
     std::vector<int32_t> want;
     for (const rapidjson::Value& id : pair[1].GetArray()) want.push_back(id.GetInt());
     EXPECT_EQ(tokenizer->encode(text, true), want) << text;
+    EXPECT_EQ(decode(*tokenizer, want, {.at_start_of_text = true}), json_text_of(pair[2])) << text;
   }
 }
 

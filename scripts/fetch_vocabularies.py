@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Puts real vocabularies and their test vectors into a folder: fetch_vocabularies.py FOLDER
 
-Those of Llama 2, Llama 3, Qwen 2, Phi-3 and GPT-2, which llama.cpp keeps for its own tests, from
-the source package of llama-cpp-python 0.3.36. Standard library and pip only. Files that are there
+Those of Llama 2, Llama 3, Qwen 2 and 3.5, Phi-3, GPT-2, Falcon, Command R, DeepSeek LLM and Coder,
+and StarCoder, which llama.cpp keeps for its own tests, from the source package of llama-cpp-python
+0.3.36. Standard library and pip only. Files that are there
 and whole are left alone, so that a second call fetches nothing and an interrupted one continues.
 """
 
@@ -21,6 +22,30 @@ SDIST = "llama_cpp_python-0.3.36.tar.gz"
 SDIST_SHA256 = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e"
 SDIST_FOLDER = "llama_cpp_python-0.3.36/vendor/llama.cpp/models/"
 SHA256 = {
+    "ggml-vocab-command-r.gguf":
+        "a2f8cfea952ef7c391a6d92a1c309d0bd32e36384d9b9230569a7425732f27d9",
+    "ggml-vocab-command-r.gguf.inp":
+        "be0a11f7071f0c67d3053a2d377d8f35f0dbcb77ff11a60300fb57d36b477cf0",
+    "ggml-vocab-command-r.gguf.out":
+        "d2a601336e422b60a264858c01b14c5d37575fe1f9adfcafc2f3b3707903903f",
+    "ggml-vocab-deepseek-coder.gguf":
+        "91cb1379f2e33af1c4866b194622b7a0e12e8f0c9dba7ba2f10d55978730bec1",
+    "ggml-vocab-deepseek-coder.gguf.inp":
+        "be0a11f7071f0c67d3053a2d377d8f35f0dbcb77ff11a60300fb57d36b477cf0",
+    "ggml-vocab-deepseek-coder.gguf.out":
+        "c2cea4584b0487e67fbd81f491bb44f89238722062126120d2c412edb3dbd853",
+    "ggml-vocab-deepseek-llm.gguf":
+        "867f77537b54565f0d81d508c04edc41aa1d4ffc1a92745f225b4c1b02755f76",
+    "ggml-vocab-deepseek-llm.gguf.inp":
+        "be0a11f7071f0c67d3053a2d377d8f35f0dbcb77ff11a60300fb57d36b477cf0",
+    "ggml-vocab-deepseek-llm.gguf.out":
+        "87cfc1a8a9a7ef25d04d28c26a67b6a620af7be938c9bd0feeb4d319b9302832",
+    "ggml-vocab-falcon.gguf":
+        "9f0bf8b0733680398b72e652e90f260f43782f326e75545fc0e49611a5ba35ad",
+    "ggml-vocab-falcon.gguf.inp":
+        "be0a11f7071f0c67d3053a2d377d8f35f0dbcb77ff11a60300fb57d36b477cf0",
+    "ggml-vocab-falcon.gguf.out":
+        "f8c80a0483582ef195c2129b69bb2e4e421b0f31ed7b35d84b63511d7ebae7cd",
     "ggml-vocab-gpt-2.gguf":
         "cedc56ca6e2e89f63e781696d1fd76b4b1d49e6720dee86463e915f6e90016ac",
     "ggml-vocab-gpt-2.gguf.inp":
@@ -51,6 +76,18 @@ SHA256 = {
         "be0a11f7071f0c67d3053a2d377d8f35f0dbcb77ff11a60300fb57d36b477cf0",
     "ggml-vocab-qwen2.gguf.out":
         "de785bb305cc6fa9d43908ed5da337f853c0b79e971348fcfb9f0915a39c5363",
+    "ggml-vocab-qwen35.gguf":
+        "63ed952ff338996cf0bdf24a7b10015124273f75c6dc9bb427356aa3f67ec62c",
+    "ggml-vocab-qwen35.gguf.inp":
+        "0fc6547e7876cd5b2ef64a9d319c6e39040eb53986660bd4227ed7ddef017a94",
+    "ggml-vocab-qwen35.gguf.out":
+        "5efe225820325303857d0a087a8d59216f0d1e9a9e31133e7a5b44c3c4e1e9ca",
+    "ggml-vocab-starcoder.gguf":
+        "fedb892b4e1bd3c1f2fcdae356440b14fb458f4264d586e5c987ed93df4e174d",
+    "ggml-vocab-starcoder.gguf.inp":
+        "be0a11f7071f0c67d3053a2d377d8f35f0dbcb77ff11a60300fb57d36b477cf0",
+    "ggml-vocab-starcoder.gguf.out":
+        "3ef12183c57ad076f9defd8e5eb454f509f5f0865cad35646abb4c4b2d2c5764",
 }
 
 

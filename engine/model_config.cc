@@ -6,67 +6,25 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "engine/config_keys.h"
 #include "model/hyperparameter_keys.h"
 
 namespace assay {
 namespace {
 
-// Reads "<architecture>.<key>" with its range.
-class Keys {
- public:
-  Keys(const Gguf& gguf, std::string_view architecture)
-      : gguf_(gguf), prefix_(std::string(architecture) + ".") {}
-
-  std::string full(std::string_view key) const { return prefix_ + std::string(key); }
-  bool has(std::string_view key) const { return gguf_.find(full(key)) != nullptr; }
-
-  int64_t count(std::string_view key, int64_t maximum) const {
-    return checked(key, gguf_.get_int(full(key)), maximum);
-  }
-  int64_t count(std::string_view key, int64_t maximum, int64_t fallback) const {
-    return checked(key, gguf_.get_int(full(key), fallback), maximum);
-  }
-
-  // A finite number above zero that computations in 32 bits can use.
-  double positive(std::string_view key) const { return checked(key, gguf_.get_float(full(key))); }
-  double positive(std::string_view key, double fallback) const {
-    return checked(key, gguf_.get_float(full(key), fallback));
-  }
-
-  std::string_view text(std::string_view key, std::string_view fallback) const {
-    return gguf_.get_string(full(key), fallback);
-  }
-
-  [[noreturn]] void reject(std::string_view key, const std::string& why,
-                           const std::string& hint = {}) const {
-    throw Error(fmt::format("key '{}' {}", full(key), why), gguf_.path(), hint);
-  }
-
- private:
-  int64_t checked(std::string_view key, int64_t value, int64_t maximum) const {
-    if (value < 1 || value > maximum) {
-      reject(key, fmt::format("is {}, allowed are 1 to {}", value, maximum));
-    }
-    return value;
-  }
-  double checked(std::string_view key, double value) const {
-    if (!(value > 0.0) || !std::isfinite(value)) {
-      reject(key, fmt::format("is {}, which is not a finite number above 0", value));
-    }
-    if (!is_in_float_range(value)) {
-      reject(key, fmt::format("is {}, which is outside of the range of 32-bit floats", value),
-             "the file is damaged: convert or fetch it again");
-    }
-    return value;
-  }
-
-  const Gguf& gguf_;
-  std::string prefix_;
-};
+constexpr char kNotDone[] = "Assay does not compute what it asks for";
 
 constexpr int64_t kMaxLayers = 4096;
 constexpr int64_t kMaxWidth = int64_t{1} << 20;
 constexpr int64_t kMaxPositions = int64_t{1} << 31;
+
+// Parts of a large model; the first of them has the hyperparameters.
+void reject_part(const Gguf& gguf) {
+  const int64_t parts = gguf.get_int("split.count", 0);
+  if (parts <= 1) return;
+  throw Error(fmt::format("key 'split.count' is {}: the file is one part of a model", parts),
+              gguf.path(), "join the parts with llama.cpp's llama-gguf-split --merge");
+}
 
 const Architecture& read_architecture(const Gguf& gguf) {
   const std::string_view name = gguf.get_string("general.architecture");
@@ -80,33 +38,48 @@ const Architecture& read_architecture(const Gguf& gguf) {
 
 constexpr int64_t kMaxExperts = 65536;
 
-// Of a file whose layers have experts: how they are chosen and how wide they are.
-void read_experts(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
+// llama.cpp ignores what a file says of its experts where all models of the architecture do the
+// same.
+void reject_other_routing(const ConfigKeys& keys, const Architecture& architecture) {
   using namespace hyperparameter;
-  if (gguf.get_int(keys.full(kExpertCount), 0) == 0) return;
+  if (architecture.routing_keys == RoutingKeys::kAll) return;
+  keys.reject_unless(kExpertGating, static_cast<double>(architecture.gating) + 1.0, kNotDone);
+  keys.reject_unless(kExpertWeightsScale, 1.0, kNotDone);
+  keys.reject_unless(kExpertGroupCount, 1.0, kNotDone);
+  if (architecture.routing_keys == RoutingKeys::kNormalised) return;
+  const bool normalised = keys.flag(kExpertWeightsNorm, architecture.normalise_weights);
+  if (normalised != architecture.normalise_weights) {
+    keys.reject(kExpertWeightsNorm, fmt::format("is {}", normalised), kNotDone);
+  }
+}
+
+// Of a file whose layers have experts: how they are chosen and how wide they are.
+void read_experts(const ConfigKeys& keys, ModelConfig& config) {
+  using namespace hyperparameter;
+  if (keys.integer(kExpertCount, 0) == 0) return;
+  reject_other_routing(keys, *config.architecture);
   Routing& routing = config.routing;
   routing.n_experts = keys.count(kExpertCount, kMaxExperts);
-  routing.n_used = keys.count(kExpertUsedCount, routing.n_experts);
+  routing.n_used = keys.count_of_layers(kExpertUsedCount, routing.n_experts);
   routing.gating = config.architecture->gating;
   // llama.cpp's converter states none if config.json does not; networks that correct the choice by
   // a bias (DeepSeek-V3, arXiv:2412.19437, 2.1.2) score experts by a sigmoid.
   const std::string bias = fmt::format("blk.{}.exp_probs_b.bias", config.n_layers - 1);
-  if (gguf.find_tensor(bias) != nullptr) routing.gating = Gating::kSigmoid;
-  if (const int64_t stated = gguf.get_int(keys.full(kExpertGating), 0); stated != 0) {
+  if (keys.gguf().find_tensor(bias) != nullptr) routing.gating = Gating::kSigmoid;
+  if (const int64_t stated = keys.integer(kExpertGating, 0); stated != 0) {
     if (stated < 1 || stated > 3) {
       keys.reject(kExpertGating, fmt::format("is {}", stated),
                   "Assay computes 1 (softmax), 2 (sigmoid) and 3 (softmax of those used)");
     }
     routing.gating = static_cast<Gating>(stated - 1);
   }
-  routing.normalise =
-      gguf.get_bool(keys.full(kExpertWeightsNorm), config.architecture->normalise_weights);
+  routing.normalise = keys.flag(kExpertWeightsNorm, config.architecture->normalise_weights);
   // Files state 0 for no scale.
-  if (gguf.get_float(keys.full(kExpertWeightsScale), 0.0) != 0.0) {
+  if (keys.number(kExpertWeightsScale, 0.0) != 0.0) {
     routing.scale = static_cast<float>(keys.positive(kExpertWeightsScale));
   }
-  routing.n_groups = keys.count(kExpertGroupCount, routing.n_experts, 1);
-  routing.n_groups_used = keys.count(kExpertGroupUsedCount, routing.n_groups, 1);
+  routing.n_groups = keys.count_or(kExpertGroupCount, routing.n_experts, 1);
+  routing.n_groups_used = keys.count_or(kExpertGroupUsedCount, routing.n_groups, 1);
   const int64_t group_size = routing.n_experts / routing.n_groups;
   if (routing.n_experts % routing.n_groups != 0 ||
       routing.n_used > routing.n_groups_used * group_size) {
@@ -116,20 +89,17 @@ void read_experts(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
                     routing.n_groups, routing.n_groups_used, routing.n_experts, routing.n_used));
   }
   config.expert_feed_forward_length =
-      keys.count(kExpertFeedForwardLength, kMaxWidth, config.feed_forward_length);
-  if (keys.has(kSharedFeedForwardLength)) {
-    config.shared_feed_forward_length = keys.count(kSharedFeedForwardLength, kMaxWidth);
-  } else if (keys.has(kExpertSharedCount)) {
-    config.shared_feed_forward_length =
-        keys.count(kExpertSharedCount, kMaxExperts) * config.expert_feed_forward_length;
-  }
+      keys.count_of_layers(kExpertFeedForwardLength, kMaxWidth, config.feed_forward_length);
+  config.shared_feed_forward_length = keys.count_or(
+      kSharedFeedForwardLength, kMaxWidth,
+      keys.count_or(kExpertSharedCount, kMaxExperts, 0) * config.expert_feed_forward_length);
 }
 
 constexpr int64_t kMaxHeadLength = 65536;
 
 // Of latent attention: each head has keys and values of its own, whatever the file says for engines
 // that do without. Older files state the lengths of a head as other architectures' do.
-void read_latent_heads(const Keys& keys, ModelConfig& config) {
+void read_latent_heads(const ConfigKeys& keys, ModelConfig& config) {
   using namespace hyperparameter;
   config.kv_lora_rank = keys.count(kKvLoraRank, kMaxWidth);
   if (keys.has(kQLoraRank)) config.q_lora_rank = keys.count(kQLoraRank, kMaxWidth);
@@ -140,15 +110,10 @@ void read_latent_heads(const Keys& keys, ModelConfig& config) {
 }
 
 // The number of each layer, where the file has an array of them; empty where it has one for all.
-std::vector<int64_t> kv_heads_of_layers(const Gguf& gguf, const Keys& keys,
-                                        const ModelConfig& config) {
+std::vector<int64_t> kv_heads_of_layers(const ConfigKeys& keys) {
   constexpr std::string_view kKey = hyperparameter::kHeadCountKv;
-  const GgufValue* value = gguf.find(keys.full(kKey));
-  if (value == nullptr || !std::holds_alternative<GgufArray>(*value)) return {};
-  std::vector<int64_t> heads = gguf.get_ints(keys.full(kKey));
-  if (std::ssize(heads) != config.n_layers) {
-    keys.reject(kKey, fmt::format("has {} entries for {} layers", heads.size(), config.n_layers));
-  }
+  const std::vector<int64_t> heads = keys.array_of_layers(kKey);
+  if (heads.empty()) return heads;
   const int64_t most = std::ranges::max(heads);
   for (const int64_t count : heads) {
     if (count < 0 || count > kMaxHeads) {
@@ -162,12 +127,12 @@ std::vector<int64_t> kv_heads_of_layers(const Gguf& gguf, const Keys& keys,
   return heads;
 }
 
-void read_heads(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
-  config.n_heads = keys.count(hyperparameter::kHeadCount, kMaxHeads);
+void read_heads(const ConfigKeys& keys, ModelConfig& config) {
+  config.n_heads = keys.count_of_layers(hyperparameter::kHeadCount, kMaxHeads);
   if (has_checkpoint(*config.architecture, Checkpoint::kKvA)) {
     return read_latent_heads(keys, config);
   }
-  const std::vector<int64_t> heads = kv_heads_of_layers(gguf, keys, config);
+  const std::vector<int64_t> heads = kv_heads_of_layers(keys);
   config.n_kv_heads = heads.empty()
                           ? keys.count(hyperparameter::kHeadCountKv, kMaxHeads, config.n_heads)
                           : std::ranges::max(heads);
@@ -191,118 +156,109 @@ void read_heads(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
   }
 }
 
-// The value that a key may have where the computation is not done.
-void reject_unless(const Gguf& gguf, const Keys& keys, std::string_view key, double neutral) {
-  const double value = gguf.get_float(keys.full(key), 0.0);
-  // Files hold 32-bit floats.
-  if (value == 0.0 || std::abs(value - neutral) <= 1e-6 * neutral) return;
-  keys.reject(key, fmt::format("is {}", value), "Assay does not compute what it asks for");
+bool is_all_zero(const ConfigKeys& keys, std::string_view key) {
+  const GgufValue* value = keys.find(key);
+  if (value == nullptr) return true;
+  if (!std::holds_alternative<GgufArray>(*value)) return keys.integer(key, 0) == 0;
+  return std::ranges::all_of(keys.gguf().get_ints(keys.full(key)),
+                             [](int64_t item) { return item == 0; });
 }
 
 // Keys that other architectures have: with another value than these the file asks for a computation
 // that Assay does not do. A file of these architectures may hold any of them, switched off.
-void reject_other_computations(const Gguf& gguf, const Keys& keys,
-                               const Architecture& architecture) {
-  if (!gguf.get_bool(keys.full(hyperparameter::kCausal), true)) {
+void reject_other_computations(const ConfigKeys& keys, const Architecture& architecture) {
+  if (!keys.flag(hyperparameter::kCausal, true)) {
     keys.reject(hyperparameter::kCausal, "is false", "Assay runs models whose attention is causal");
   }
-  if (keys.has(hyperparameter::kRopeSections)) {
+  if (!is_all_zero(keys, hyperparameter::kRopeSections)) {
     keys.reject(hyperparameter::kRopeSections, "asks for positions in images",
                 "Assay runs models of text alone");
   }
   for (const std::string_view key : hyperparameter::kNotComputed) {
-    reject_unless(gguf, keys, key, 0.0);
+    keys.reject_unless(key, 0.0, kNotDone);
   }
   if (!architecture.yarn_log_multiplier) {
-    reject_unless(gguf, keys, hyperparameter::kYarnLogMultiplier, 0.0);
+    keys.reject_unless(hyperparameter::kYarnLogMultiplier, 0.0, kNotDone);
   }
 }
 
 // Files may state multipliers that the architecture does not have and that change nothing.
-void read_multipliers(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
+void read_multipliers(const ConfigKeys& keys, ModelConfig& config) {
   for (size_t i = 0; i < kMultiplierKeys.size(); ++i) {
     const std::string_view key = kMultiplierKeys[i];
     const auto which = static_cast<Multiplier>(i);
     if ((config.architecture->multipliers & bit(which)) == 0) {
-      reject_unless(gguf, keys, key, config.multiplier(which));
-    } else if (gguf.get_float(keys.full(key), 0.0) != 0.0) {
+      keys.reject_unless(key, config.multiplier(which), kNotDone);
+    } else if (keys.number(key, 0.0) != 0.0) {
       config.multipliers[i] = keys.positive(key);
     }
   }
 }
 
 // 0, in the file too, is no cap.
-void read_soft_cap(const Gguf& gguf, const Keys& keys, std::string_view key, double fallback,
-                   float& cap) {
-  const double stated = gguf.get_float(keys.full(key), fallback);
+void read_soft_cap(const ConfigKeys& keys, std::string_view key, double fallback, float& cap) {
+  const double stated = keys.number(key, fallback);
   if (stated == 0.0) return;
-  if (gguf.get_float(keys.full(key), 0.0) != 0.0) keys.positive(key);  // throws
+  if (keys.number(key, 0.0) != 0.0) keys.positive(key);  // throws
   cap = static_cast<float>(stated);
 }
 
-void read_soft_caps(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
+void read_soft_caps(const ConfigKeys& keys, ModelConfig& config) {
   const Architecture& architecture = *config.architecture;
   if (!architecture.soft_caps) {
-    reject_unless(gguf, keys, hyperparameter::kAttentionSoftCap, 0.0);
-    reject_unless(gguf, keys, hyperparameter::kLogitSoftCap, 0.0);
+    keys.reject_unless(hyperparameter::kAttentionSoftCap, 0.0, kNotDone);
+    keys.reject_unless(hyperparameter::kLogitSoftCap, 0.0, kNotDone);
     return;
   }
-  read_soft_cap(gguf, keys, hyperparameter::kAttentionSoftCap, architecture.attention_soft_cap,
+  read_soft_cap(keys, hyperparameter::kAttentionSoftCap, architecture.attention_soft_cap,
                 config.attention_soft_cap);
-  read_soft_cap(gguf, keys, hyperparameter::kLogitSoftCap, architecture.logit_soft_cap,
+  read_soft_cap(keys, hyperparameter::kLogitSoftCap, architecture.logit_soft_cap,
                 config.logit_soft_cap);
 }
 
 // Whether each layer has the window.
-std::vector<bool> windowed_layers(const Gguf& gguf, const Keys& keys, const ModelConfig& config) {
+std::vector<bool> windowed_layers(const ConfigKeys& keys, const ModelConfig& config) {
   const auto count = static_cast<size_t>(config.n_layers);
-  const std::string key = keys.full(hyperparameter::kWindowPattern);
-  int64_t period = config.architecture->window_period;
-  if (const GgufValue* value = gguf.find(key)) {
-    if (std::holds_alternative<GgufArray>(*value)) {
-      std::vector<bool> windowed = gguf.get_bools(key);
-      if (windowed.size() != count) {
-        keys.reject(hyperparameter::kWindowPattern,
-                    fmt::format("has {} entries for {} layers", windowed.size(), count));
-      }
-      return windowed;
-    }
-    period = keys.count(hyperparameter::kWindowPattern, kMaxLayers);
+  constexpr std::string_view kKey = hyperparameter::kWindowPattern;
+  const std::vector<int64_t> stated = keys.array_of_layers(kKey);
+  if (!stated.empty()) return {stated.begin(), stated.end()};
+  const int64_t period = keys.integer(kKey, config.architecture->window_period);
+  if (period < 0 || period > kMaxLayers) {
+    keys.reject(kKey, fmt::format("is {}, allowed are 0 to {}", period, kMaxLayers));
   }
   std::vector<bool> windowed(count);
   for (size_t i = 0; i < count; ++i) {
-    windowed[i] = period == 1 || static_cast<int64_t>(i + 1) % period != 0;
+    windowed[i] = period == 0 || static_cast<int64_t>(i + 1) % period != 0;
   }
   return windowed;
 }
 
-void read_window(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
+void read_window(const ConfigKeys& keys, ModelConfig& config) {
   const Architecture& architecture = *config.architecture;
-  const bool honoured = gguf.get_bool(hyperparameter::own::kHonoursWindow, false);
+  const bool honoured = keys.gguf().get_bool(hyperparameter::own::kHonoursWindow, false);
   if (architecture.sliding_window == SlidingWindow::kIgnored && !honoured) return;
   constexpr std::string_view kKey = hyperparameter::kSlidingWindow;
-  // 0 says that there is no window.
-  config.sliding_window = gguf.get_int(keys.full(kKey), architecture.default_window);
+  // 0 says that there is no window; in some architectures of llama.cpp, that nothing is seen.
+  config.sliding_window = keys.integer(kKey, architecture.default_window);
   if (config.sliding_window < 0) keys.reject(kKey, "is negative");
-  if (config.sliding_window == 0 && keys.has(kKey) && architecture.window_period > 1) {
-    keys.reject(kKey, "is 0", "leave the key out if no layer has a window");
+  if (config.sliding_window == 0 && keys.has(kKey) && architecture.needs_window) {
+    keys.reject(kKey, "is 0", "Assay runs models of this architecture with a window");
   }
 }
 
 // Whether each layer is rotated.
-std::vector<bool> rotated_layers(const Gguf& gguf, const Keys& keys, const ModelConfig& config,
+std::vector<bool> rotated_layers(const ConfigKeys& keys, const ModelConfig& config,
                                  const std::vector<bool>& windowed) {
   const Architecture& architecture = *config.architecture;
   const auto count = static_cast<size_t>(config.n_layers);
-  std::vector<bool> rotated = gguf.get_bools(hyperparameter::own::kRotaryLayers);
+  std::vector<bool> rotated = keys.gguf().get_bools(hyperparameter::own::kRotaryLayers);
   if (!rotated.empty()) {
     if (rotated.size() == count) return rotated;
     throw Error(fmt::format("key '{}' has {} entries for {} layers",
                             hyperparameter::own::kRotaryLayers, rotated.size(), count),
-                gguf.path());
+                keys.gguf().path());
   }
-  const bool ever =
-      !architecture.rope_switch || gguf.get_bool(keys.full(hyperparameter::kRopeSwitch), true);
+  const bool ever = !architecture.rope_switch || keys.flag(hyperparameter::kRopeSwitch, true);
   rotated.assign(count, ever);
   const bool by_window = architecture.rotated == Rotated::kWindowed && config.sliding_window > 0;
   const auto period = static_cast<size_t>(architecture.unrotated_period);
@@ -313,18 +269,18 @@ std::vector<bool> rotated_layers(const Gguf& gguf, const Keys& keys, const Model
 }
 
 // Tensors and a file that says how many layers come before those with experts must agree.
-void check_dense(const Gguf& gguf, const Keys& keys, int64_t number,
-                 std::span<const OpSpec> layer) {
+void check_dense(const ConfigKeys& keys, int64_t number, std::span<const OpSpec> layer) {
   constexpr std::string_view kKey = hyperparameter::kLeadingDense;
+  if (keys.integer(hyperparameter::kExpertCount, 0) == 0) return;
   const bool is_dense = find_spec(layer, Checkpoint::kExperts) == nullptr;
-  const int64_t leading = gguf.get_int(keys.full(kKey), is_dense ? number + 1 : number);
+  const int64_t leading = keys.integer(kKey, is_dense ? number + 1 : number);
   if (is_dense == (number < leading)) return;
   keys.reject(kKey, fmt::format("is {}, and layer {} {} experts", leading, number,
                                 is_dense ? "lacks" : "has"));
 }
 
 // Tensors and a file that says which layers have attention must agree.
-void check_attention(const Keys& keys, std::span<const int64_t> heads, int64_t number,
+void check_attention(const ConfigKeys& keys, std::span<const int64_t> heads, int64_t number,
                      std::span<const OpSpec> layer) {
   const bool attends = find_spec(layer, Checkpoint::kAttn) != nullptr;
   if (heads.empty() || attends == (heads[static_cast<size_t>(number)] > 0)) return;
@@ -333,31 +289,68 @@ void check_attention(const Keys& keys, std::span<const int64_t> heads, int64_t n
                           heads[static_cast<size_t>(number)], number, attends ? "has" : "lacks"));
 }
 
+// What may be of its own in layers with a window: the rotary base, and elsewhere sizes.
+void read_windowed_heads(const ConfigKeys& keys, ModelConfig& config) {
+  using namespace hyperparameter;
+  const Architecture& architecture = *config.architecture;
+  const double base = keys.positive(kLocalRopeBase, architecture.local_rope_base > 0.0
+                                                        ? architecture.local_rope_base
+                                                        : config.rope_freq_base);
+  if (architecture.local_rope) {
+    config.local_rope_freq_base = base;
+  } else if (base != config.rope_freq_base) {
+    keys.reject(kLocalRopeBase, fmt::format("is {}", base),
+                "Assay knows one rotary base for all layers of this architecture");
+  }
+  const auto check = [&](std::string_view key, int64_t others) {
+    const int64_t stated = keys.integer(key, others);
+    if (stated == others) return;
+    keys.reject(key, fmt::format("is {}, and {} in layers without a window", stated, others),
+                "Assay runs models where it is the same in all layers");
+  };
+  check(kWindowedKeyLength, config.head_dim);
+  check(kWindowedValueLength, config.value_dim);
+  check(kWindowedRopeDimensions, config.rotary_dim);
+}
+
+// Where no layer is without a window, llama.cpp reads nothing that says which are.
+void check_window(const ConfigKeys& keys, const Architecture& architecture, int64_t number,
+                  const LayerConfig& layer) {
+  const bool all =
+      architecture.sliding_window == SlidingWindow::kHonoured && architecture.window_period == 0;
+  if (!all || layer.window > 0 || find_spec(layer.ops, Checkpoint::kAttn) == nullptr) return;
+  keys.reject(hyperparameter::kWindowPattern,
+              fmt::format("leaves layer {} without a window", number),
+              "Assay runs models of this architecture with the window in all layers");
+}
+
 // The ops of each layer, its window and its rotation.
-void read_layers(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
+void read_layers(const ConfigKeys& keys, ModelConfig& config) {
   const Architecture& architecture = *config.architecture;
   const bool has_window = config.sliding_window > 0;
   const std::vector<bool> windowed = has_window
-                                         ? windowed_layers(gguf, keys, config)
+                                         ? windowed_layers(keys, config)
                                          : std::vector<bool>(static_cast<size_t>(config.n_layers));
-  const std::vector<bool> rotated = rotated_layers(gguf, keys, config, windowed);
-  const std::vector<int64_t> heads = kv_heads_of_layers(gguf, keys, config);
+  if (std::ranges::find(windowed, true) != windowed.end()) read_windowed_heads(keys, config);
+  const std::vector<bool> rotated = rotated_layers(keys, config, windowed);
+  const std::vector<int64_t> heads = kv_heads_of_layers(keys);
   for (int64_t i = 0; i < config.n_layers; ++i) {
     LayerConfig layer;
     layer.ops = layer_ops(
         architecture,
         [&](std::string_view stem) {
-          return gguf.find_tensor(fmt::format("blk.{}.{}.weight", i, stem)) != nullptr;
+          return keys.gguf().find_tensor(fmt::format("blk.{}.{}.weight", i, stem)) != nullptr;
         },
         [&](std::string_view key) {
           if (!keys.has(key)) keys.reject(key, "is missing");
-          return gguf.get_bool(keys.full(key), false);
+          return keys.flag(key, false);
         });
     const bool has_own_window = windowed[static_cast<size_t>(i)];
     layer.window = has_own_window ? config.sliding_window : 0;
     layer.local_rope = has_own_window && config.local_rope_freq_base > 0.0;
-    check_dense(gguf, keys, i, layer.ops);
+    check_dense(keys, i, layer.ops);
     check_attention(keys, heads, i, layer.ops);
+    if (has_window) check_window(keys, architecture, i, layer);
     if (!rotated[static_cast<size_t>(i)]) layer.ops = without_rotation(layer.ops);
     config.layers.push_back(std::move(layer));
   }
@@ -377,11 +370,11 @@ void read_activation(const Gguf& gguf, ModelConfig& config) {
 }
 
 // The scores' own factor takes the place of that of cos and sin.
-void read_yarn(const Gguf& gguf, const Keys& keys, double factor, ModelConfig& config) {
+void read_yarn(const ConfigKeys& keys, double factor, ModelConfig& config) {
   constexpr std::string_view kLog = hyperparameter::kYarnLogMultiplier;
   const double stretch = factor > 1.0 ? std::log(factor) : 0.0;
   double turned_factor = 0.1 * stretch + 1.0;
-  if (config.architecture->yarn_log_multiplier && gguf.get_float(keys.full(kLog), 0.0) != 0.0) {
+  if (config.architecture->yarn_log_multiplier && keys.number(kLog, 0.0) != 0.0) {
     config.yarn_score_factor = std::pow(1.0 + keys.positive(kLog) * stretch, 2.0);
     turned_factor = 1.0;
   }
@@ -396,7 +389,25 @@ void read_yarn(const Gguf& gguf, const Keys& keys, double factor, ModelConfig& c
   config.rope_attn_factor *= keys.positive(hyperparameter::kYarnAttentionFactor, turned_factor);
 }
 
-void read_rope(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
+// What positions are divided by. A file with a factor and no type scales linearly; older files call
+// the factor scale_linear. 0 says that there is none.
+double rope_factor(const ConfigKeys& keys) {
+  const std::string_view key = keys.has(hyperparameter::kRopeFactor)
+                                   ? hyperparameter::kRopeFactor
+                                   : hyperparameter::kOldRopeFactor;
+  return keys.number(key, 0.0) == 0.0 ? 1.0 : keys.positive(key);
+}
+
+// It multiplies cos and sin of all layers. llama.cpp has it in the scores of latent attention, too,
+// and of layers with a local base in one of two architectures: no model is published with it.
+void read_attention_factor(const ConfigKeys& keys, ModelConfig& config) {
+  constexpr std::string_view kKey = hyperparameter::kRopeAttentionFactor;
+  config.rope_attn_factor = keys.positive(kKey, 1.0);
+  const bool two_bases = config.architecture->local_rope && config.sliding_window > 0;
+  if (two_bases || config.kv_lora_rank > 0) keys.reject_unless(kKey, 1.0, kNotDone);
+}
+
+void read_rope(const ConfigKeys& keys, ModelConfig& config) {
   config.rotary_dim = keys.count(hyperparameter::kRopeDimensions, config.head_dim, config.head_dim);
   if (config.rotary_dim % 2 != 0) {
     keys.reject(hyperparameter::kRopeDimensions,
@@ -409,11 +420,9 @@ void read_rope(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
   }
   config.rope_freq_base =
       keys.positive(hyperparameter::kRopeBase, hyperparameter::kDefaultRopeBase);
-  // A file with a factor and no type scales linearly; older files call the factor scale_linear.
   const std::string_view scaling = keys.text(hyperparameter::kRopeScaling, "linear");
-  const double factor = keys.positive(hyperparameter::kRopeFactor,
-                                      keys.positive(hyperparameter::kOldRopeFactor, 1.0));
-  config.rope_attn_factor = keys.positive(hyperparameter::kRopeAttentionFactor, 1.0);
+  const double factor = rope_factor(keys);
+  read_attention_factor(keys, config);
   config.rope_original_context_length =
       keys.count(hyperparameter::kRopeOriginalContext, kMaxPositions, config.context_length);
   if (scaling == "linear") {
@@ -424,20 +433,10 @@ void read_rope(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
                   "Assay computes it for phi3 from the tensors rope_factors_long and _short");
     }
   } else if (scaling == "yarn") {
-    read_yarn(gguf, keys, factor, config);
+    read_yarn(keys, factor, config);
   } else if (scaling != "none") {
     keys.reject(hyperparameter::kRopeScaling, fmt::format("is '{}'", scaling),
                 "Assay computes none, linear, yarn and longrope");
-  }
-  const double local =
-      keys.positive(hyperparameter::kLocalRopeBase, config.architecture->local_rope_base > 0.0
-                                                        ? config.architecture->local_rope_base
-                                                        : config.rope_freq_base);
-  if (config.architecture->local_rope) {
-    if (config.sliding_window > 0) config.local_rope_freq_base = local;
-  } else if (local != config.rope_freq_base) {
-    keys.reject(hyperparameter::kLocalRopeBase, fmt::format("is {}", local),
-                "Assay knows one rotary base for all layers of this architecture");
   }
 }
 
@@ -445,34 +444,35 @@ void read_rope(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
 
 ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
   ModelConfig config;
+  reject_part(gguf);
   config.architecture = &read_architecture(gguf);
   const std::string& path = gguf.path();
   config.name = gguf.get_string("general.name", path.substr(path.find_last_of('/') + 1));
-  const Keys keys(gguf, config.architecture->name);
+  const ConfigKeys keys(gguf, config.architecture->name);
   config.n_layers = keys.count(hyperparameter::kBlockCount, kMaxLayers);
-  if (gguf.get_int(keys.full(hyperparameter::kNextnLayers), 0) != 0) {
+  if (keys.integer(hyperparameter::kNextnLayers, 0) != 0) {
     config.n_ignored_layers = keys.count(hyperparameter::kNextnLayers, config.n_layers - 1);
     config.n_layers -= config.n_ignored_layers;
   }
   config.embedding_length = keys.count(hyperparameter::kEmbeddingLength, kMaxWidth);
-  config.feed_forward_length = keys.count(hyperparameter::kFeedForwardLength, kMaxWidth);
+  config.feed_forward_length = keys.count_of_layers(hyperparameter::kFeedForwardLength, kMaxWidth);
   config.context_length = keys.count(hyperparameter::kContextLength, kMaxPositions);
-  read_experts(gguf, keys, config);
-  read_heads(gguf, keys, config);
+  read_experts(keys, config);
+  read_heads(keys, config);
   if (has_checkpoint(*config.architecture, Checkpoint::kConv)) {
     config.conv_taps = keys.count(hyperparameter::kConvTaps, kMaxConvTaps);
   }
   config.norm_eps =
       static_cast<float>(keys.positive(hyperparameter::norm_eps(config.architecture->norm)));
-  reject_other_computations(gguf, keys, *config.architecture);
+  reject_other_computations(keys, *config.architecture);
   read_activation(gguf, config);
-  read_multipliers(gguf, keys, config);
-  read_soft_caps(gguf, keys, config);
-  read_window(gguf, keys, config);
-  if (config.architecture->position == PositionKind::kRotary) read_rope(gguf, keys, config);
-  config.yarn_whole_pairs =
-      gguf.get_bool(hyperparameter::own::kYarnWholePairs, config.architecture->yarn_whole_pairs);
-  read_layers(gguf, keys, config);
+  read_multipliers(keys, config);
+  read_soft_caps(keys, config);
+  read_window(keys, config);
+  if (config.architecture->position == PositionKind::kRotary) read_rope(keys, config);
+  config.yarn_whole_pairs = keys.gguf().get_bool(hyperparameter::own::kYarnWholePairs,
+                                                 config.architecture->yarn_whole_pairs);
+  read_layers(keys, config);
   return config;
 }
 

@@ -23,6 +23,10 @@ enum class Rotated : uint8_t {
   kWindowed
 };  // kWindowed: those with a window, if any have one
 
+// What a file says of its experts: no more than their number, whether their weights are normalised
+// to a sum of 1, or how they are scored, scaled and grouped, too.
+enum class RoutingKeys : uint8_t { kCount, kNormalised, kAll };
+
 // Factors that some networks have, and the keys under which their files state them.
 enum class Multiplier : uint8_t {
   kEmbedding,  // of the embedding
@@ -65,7 +69,8 @@ struct Architecture {
   bool rope_long_short = false;  // may hold rope_factors_long.weight and rope_factors_short.weight
   SlidingWindow sliding_window = SlidingWindow::kIgnored;
   int64_t default_window = 0;  // where the file states none
-  int window_period = 1;       // every so-manieth layer has no window; 1: all have it
+  bool needs_window = false;   // a file that states it may not state 0
+  int window_period = 0;       // every so-manieth layer has no window; 0: all have it
   int unrotated_period = 0;    // every so-manieth layer is not rotated; 0: all are
   Rotated rotated = Rotated::kAll;
   bool local_rope = false;        // layers with a window have a base of their own, and no scaling
@@ -77,8 +82,9 @@ struct Architecture {
   bool yarn_whole_pairs = true;   // YaRN's borders are rounded outwards to whole pairs
   bool yarn_log_multiplier = false;  // YaRN scales the attention's scores, by that key
   bool rope_switch = false;          // rope.scaling.finetuned says whether there is a rotation
-  Gating gating = Gating::kSoftmax;  // of experts, unless the file says otherwise
+  Gating gating = Gating::kSoftmax;  // of experts, unless the file says otherwise: routing_keys
   bool normalise_weights = true;     // of experts, likewise
+  RoutingKeys routing_keys = RoutingKeys::kCount;
   // Caps of the attention's scores and of the logits: whether it has them, and the defaults.
   bool soft_caps = false;
   double attention_soft_cap = 0.0;

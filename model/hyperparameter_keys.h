@@ -45,7 +45,8 @@ inline constexpr std::string_view kLatentValueLength = "attention.value_length_m
 inline constexpr std::string_view kConvTaps = "shortconv.l_cache";
 inline constexpr std::string_view kLeadingDense = "leading_dense_block_count";
 inline constexpr std::string_view kSlidingWindow = "attention.sliding_window";  // else, and 0: none
-// Which layers have the window: a number as Architecture::window_period, or true or false of each.
+// Which layers have the window: a number as Architecture::window_period, or true or false of each,
+// or 1 or 0.
 inline constexpr std::string_view kWindowPattern = "attention.sliding_window_pattern";
 inline constexpr std::string_view kAttentionSoftCap = "attn_logit_softcapping";
 inline constexpr std::string_view kLogitSoftCap = "final_logit_softcapping";
@@ -53,6 +54,10 @@ inline constexpr std::string_view kCausal = "attention.causal";  // else true
 
 inline constexpr std::string_view kRopeDimensions = "rope.dimension_count";   // else all of a head
 inline constexpr std::string_view kRopeSections = "rope.dimension_sections";  // not computed
+// In layers with a window, where heads are of another size there; else as in the others.
+inline constexpr std::string_view kWindowedKeyLength = "attention.key_length_swa";
+inline constexpr std::string_view kWindowedValueLength = "attention.value_length_swa";
+inline constexpr std::string_view kWindowedRopeDimensions = "rope.dimension_count_swa";
 inline constexpr std::string_view kRopeBase = "rope.freq_base";
 inline constexpr double kDefaultRopeBase = 10000.0;
 inline constexpr std::string_view kLocalRopeBase = "rope.freq_base_swa";  // of layers with a window
@@ -80,6 +85,22 @@ constexpr std::string_view norm_eps(NormKind kind) {
 // 0.
 inline constexpr std::array<std::string_view, 3> kNotComputed = {
     "attention.clamp_kqv", "attention.max_alibi_bias", "attention.temperature_scale"};
+
+// llama_model_save_to_file() of llama.cpp states all of its variables, also those that it never
+// read for the file's architecture and that have these values then. Files that it wrote have a
+// negative rope.scaling.yarn_ext_factor.
+struct UnsetValue {
+  std::string_view key;
+  double value;
+};
+inline constexpr UnsetValue kUnsetInSavedFiles[] = {{kLocalRopeBase, kDefaultRopeBase},
+                                                    {kYarnExtFactor, -1.0},
+                                                    {kYarnAttentionFactor, 1.0},
+                                                    {kYarnBetaFast, 32.0},
+                                                    {kYarnBetaSlow, 1.0},
+                                                    {kAttentionSoftCap, 50.0},
+                                                    {kLogitSoftCap, 30.0},
+                                                    {kExpertWeightsNorm, 0.0}};
 
 // What a config.json of Hugging Face may say and a GGUF file has no key for. Assay keeps it under
 // keys of its own, which stand without the architecture in front, and honours them in a GGUF file

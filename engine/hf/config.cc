@@ -357,7 +357,7 @@ void read_window(const ConfigObject& object, const HfConfig& config, Keys& keys)
   }
   if (!windowed.empty()) {
     const bool all = std::ranges::find(windowed, false) == windowed.end();
-    if (all && config.architecture->window_period == 1) return;
+    if (all && config.architecture->window_period == 0) return;
     return keys.flags(hyperparameter::kWindowPattern, windowed);
   }
   const KeyNames pattern = {"sliding_window_pattern", "_sliding_window_pattern"};

@@ -4,6 +4,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "engine/kv_cache.h"
@@ -41,6 +43,25 @@ void become_lfm2(TinyModel& model) {
   model.tensors[conv + "in_proj.weight"] = {{8, 24}};
   model.tensors[conv + "conv.weight"] = {{3, 8}};
   model.tensors[conv + "out_proj.weight"] = {{8, 8}};
+}
+
+// llama.cpp has the window in all layers with attention, whatever a file says.
+TEST(ModelOfConvolutions, EveryAttentionHasTheWindow) {
+  TinyModel tiny;
+  become_lfm2(tiny);
+  tiny.ints["lfm2.attention.sliding_window"] = 4;
+  const auto load = [&](std::vector<int32_t> pattern) {
+    tiny.int_lists["lfm2.attention.sliding_window_pattern"] = std::move(pattern);
+    const std::string path = testing::TempDir() + "conv_model_test_pattern.gguf";
+    return Model(std::make_shared<Gguf>(tiny.write(path))).config().layer(1).window;
+  };
+  EXPECT_EQ(load({0, 1}), 4);
+  EXPECT_THAT(
+      [&] {
+        load({1, 0});
+      },
+      ThrowsMessage<Error>(HasSubstr(
+          "key 'lfm2.attention.sliding_window_pattern' leaves layer 1 without a window")));
 }
 
 // Breaks if a layer's kind were another than its tensors, or what it keeps of a position.

@@ -317,6 +317,8 @@ INSTANTIATE_TEST_SUITE_P(
                            m.floats["granite.residual_scale"] = -1.0F;
                          },
                          "'granite.residual_scale' is -1"},
+        HostileModelCase{"part", [](auto& m) { m.ints["split.count"] = 2; },
+                         "key 'split.count' is 2: the file is one part of a model"},
         HostileModelCase{"architecture", [](auto& m) { m.architecture = "mamba"; }, "'mamba'"},
         HostileModelCase{"missing_key", [](auto& m) { m.ints.erase("llama.block_count"); },
                          "key 'llama.block_count' is missing"},
@@ -371,10 +373,10 @@ INSTANTIATE_TEST_SUITE_P(
                          "layer 0 has experts"},
         HostileModelCase{"no_window",
                          [](auto& m) {
-                           m.become("gemma3");
-                           m.ints["gemma3.attention.sliding_window"] = 0;
+                           m.become("gemma2");
+                           m.ints["gemma2.attention.sliding_window"] = 0;
                          },
-                         "'gemma3.attention.sliding_window' is 0"},
+                         "'gemma2.attention.sliding_window' is 0"},
         HostileModelCase{"residual_unstated", [](auto& m) { become_gptneox(m); },
                          "'gptneox.use_parallel_residual' is missing"},
         HostileModelCase{"local_base",

@@ -26,7 +26,9 @@ BoundMistake bind(const Network& network, const Mistake& mistake) {
                      .grid = mistake.grid ? mistake.grid(network) : std::vector<double>(),
                      .refine = mistake.refine,
                      .generic = mistake.generic,
-                     .together = mistake.together};
+                     .together = mistake.together,
+                     .of_all_layers = mistake.of_all_layers,
+                     .reads_all_positions = mistake.reads_all_positions};
   if (mistake.change) {
     bound.change = [&](const Matrix& right, double parameter) {
       return mistake.change(network, right, parameter);
@@ -104,6 +106,12 @@ std::vector<Kinds> families_of(Checkpoint checkpoint, const BoundMistake& mistak
   const std::string& name = mistake.name;
   if (name == "bias_missing") return families_of_biases();
   if (name == "rounding" && mistake.together) return families_of_weights();
+  if (name == "layer_order") return {kinds_with([](OpKind) { return true; })};
+  if (name == "fused_order") {
+    return {{Checkpoint::kQ, Checkpoint::kK, Checkpoint::kV},
+            {Checkpoint::kFfnGate, Checkpoint::kFfnUp}};
+  }
+  if (name == "kv_swapped") return {{Checkpoint::kK, Checkpoint::kV}};
   if (name == "parallel_residual" && kind == OpKind::kLinear) {
     return {{Checkpoint::kFfnGate, Checkpoint::kFfnUp}};
   }
@@ -124,7 +132,9 @@ std::vector<Kinds> families_of(Checkpoint checkpoint, const BoundMistake& mistak
                           ? name == "rounding" || name == "transpose"
                           : kind == OpKind::kRope || kind == OpKind::kNorm ||
                                 kind == OpKind::kAdd || kind == OpKind::kActivation;
-  if (kind == OpKind::kNorm) {
+  // The weights of another norm are those of one.
+  const bool of_one = name == "norm_order" && !mistake.grid.empty();
+  if (kind == OpKind::kNorm && !of_one) {
     families.push_back({Checkpoint::kQNorm, Checkpoint::kKNorm});
     families.push_back({Checkpoint::kPostAttnNorm, Checkpoint::kPostFfnNorm});
     families.push_back({Checkpoint::kAttnNorm, Checkpoint::kFfnNorm});
@@ -133,7 +143,8 @@ std::vector<Kinds> families_of(Checkpoint checkpoint, const BoundMistake& mistak
     std::erase(of_layers, Checkpoint::kFinalNorm);
     families.push_back(std::move(of_layers));
   }
-  if (of_all) families.push_back(kinds_with([kind](OpKind each) { return each == kind; }));
+  if (of_all && !of_one)
+    families.push_back(kinds_with([kind](OpKind each) { return each == kind; }));
   return families;
 }
 

@@ -19,10 +19,12 @@ struct BoundMistake {
   std::function<Matrix(const Matrix& right, double parameter)> change;
   std::function<Matrix(Op op, const Inputs& inputs, double parameter)> compute;
   std::function<bool(Op op)> possible;
-  std::vector<double> grid;  // of the parameter, ascending; empty where there is none
-  bool refine = false;       // values between those of the grid are possible
-  bool generic = false;      // one that any op can have: tried after those of the op itself
-  bool together = false;     // made in all ops of a family or in none
+  std::vector<double> grid;          // of the parameter, ascending; empty where there is none
+  bool refine = false;               // values between those of the grid are possible
+  bool generic = false;              // one that any op can have: tried after those of the op itself
+  bool together = false;             // made in all ops of a family or in none
+  bool of_all_layers = false;        // and so never in a single one
+  bool reads_all_positions = false;  // from 0 on; without them it cannot be made
 };
 
 // Those of an op, as far as `network` knows enough to try them.

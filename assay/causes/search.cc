@@ -8,6 +8,7 @@
 #include <cmath>
 #include <iterator>
 #include <mutex>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -147,13 +148,29 @@ void Search::make_neighbours() {
   neighbours_ = std::move(chain);
 }
 
+// All positions, for the mistakes that read them.
+void Search::make_whole(const std::vector<Try>& tries) {
+  const auto reads_all = [](const Try& one) { return one.mistake.reads_all_positions; };
+  if (std::ranges::none_of(tries, reads_all)) return;
+  std::vector<int64_t> all(static_cast<size_t>(evidence_.tokens().back().token_idx + 1));
+  std::iota(all.begin(), all.end(), int64_t{0});
+  auto chain = std::make_unique<Chain>(network_, store_, context_.target, std::move(all));
+  if (!chain->complete()) return;
+  const double work = chain->base_multiplications();
+  if (!(multiplications_ + work <= max_multiplications_)) return;
+  chain->base();
+  multiplications_ += work;
+  whole_ = std::move(chain);
+}
+
 const Chain& Search::chain_for(const BoundMistake& mistake) const {
+  if (whole_ && mistake.reads_all_positions) return *whole_;
   return neighbours_ && mistake.name == kTokenShift ? *neighbours_ : chain_;
 }
 
 // Not a mistake that lets a position read those after it, which a screen has not got.
 bool Search::is_screened(const Try& one) const {
-  const bool reads_ahead = one.mistake.name == kTokenShift ||
+  const bool reads_ahead = one.mistake.name == kTokenShift || one.mistake.reads_all_positions ||
                            (one.op.checkpoint == Checkpoint::kAttn && one.mistake.grid.empty());
   return screen_ && !reads_ahead;
 }
@@ -209,6 +226,7 @@ void Search::try_recomputed() {
   make_screen();
   make_neighbours();
   const std::vector<Try> tries = to_try();
+  make_whole(tries);
   int64_t done = 0;
   const auto count = [&] {
     if (progress_) progress_(done, std::ssize(tries));
@@ -264,6 +282,12 @@ std::vector<Search::Outcome> Search::try_at_once(std::span<const Try> group,
 // A swap of gate and up is one of both where both may be wrong.
 bool Search::is_tried_alone(const Try& one) const {
   if (one.mistake.together) return false;
+  if (one.mistake.name == "layer_order" || one.mistake.name == "fused_order") {
+    // One of a matrix or of a layer is one of all that the chain has of it.
+    return std::ranges::all_of(
+        families_of(one.op.checkpoint, one.mistake),
+        [&](const Kinds& kinds) { return in_chain(kinds, one.mistake).size() < 2; });
+  }
   const std::optional<Op> other = other_of_gate_and_up(one.op);
   if (!other) return true;
   const std::set<Op> suspects = places({other->checkpoint});
@@ -362,7 +386,8 @@ std::optional<Candidate> Search::candidate(const BoundMistake& mistake, const Tr
     const Trial screen{screen_->evidence, screen_->chain.positions(), screened};
     tuned = refine(screen, mistake, best_of_grid(screen, mistake, in_steps));
     if (!(tuned.fit.ratio() <= kNear)) return std::nullopt;
-    tuned = polish(trial, mistake, tuned);
+    tuned = mistake.refine ? polish(trial, mistake, tuned)
+                           : best_of(trial, like_in_grid(screen, mistake, tuned));
   } else {
     tuned = refine(trial, mistake, best_of_grid(trial, mistake, in_steps));
   }
@@ -405,11 +430,20 @@ std::string Search::place_of(const Kinds& kinds, const Try& one) const {
   return fmt::format("{}, like {},", first, fmt::join(names, " and "));
 }
 
-// Of all that a single layer adds to the residual stream, in words of the layer.
+// Of all that a single layer adds to the residual stream, or of all its weights, in words of the
+// layer.
 void Search::tell_as_layer(const Kinds& kinds, const Try& one, Candidate& found) const {
-  if (!one.mistake.text_of_layer) return;
   const std::set<Op> wrong = places(kinds, one.layers);
   const int layer = wrong.begin()->layer;
+  if (one.mistake.name == "layer_order" && wrong.size() > 1) {
+    const bool is_one = std::ranges::all_of(wrong, [&](Op op) { return op.layer == layer; });
+    found.where = is_one ? fmt::format("layer_{}", layer) : "each layer";
+    if (is_one && one.mistake.text_of_layer) {
+      found.text = one.mistake.text_of_layer(found.parameter);
+    }
+    return;
+  }
+  if (!one.mistake.text_of_layer) return;
   const bool is_all = wrong.contains({Checkpoint::kAttnResidual, layer}) &&
                       wrong.contains({Checkpoint::kOutput, layer});
   const std::string text = one.mistake.text_of_layer(found.parameter);

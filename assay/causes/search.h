@@ -75,6 +75,7 @@ class Search {
   bool can_recompute() const;
   void make_screen();
   void make_neighbours();
+  void make_whole(const std::vector<Try>& tries);
   const Chain& chain_for(const BoundMistake& mistake) const;
   bool is_screened(const Try& one) const;
   bool may_have_bias() const;
@@ -117,6 +118,7 @@ class Search {
   std::unique_ptr<Screen> screen_;
   // The chain with the positions beside those of the evidence, whose results may be moved there.
   std::unique_ptr<Chain> neighbours_;
+  std::unique_ptr<Chain> whole_;  // the same at all positions up to the last
   JudgingContext context_;
   std::vector<int64_t> predicted_at_;       // the positions of what is predicted
   std::vector<std::vector<double>> right_;  // what the checkpoint should be, in features

@@ -60,7 +60,7 @@ void Search::add_tries_in_alike(std::vector<Try>& tries) const {
       if (layers.size() < 2 || layers.size() == all.size()) continue;
       if (!seen.insert({op.checkpoint, layers}).second) continue;
       for (BoundMistake& mistake : mistakes_of(network_, op)) {
-        if (mistake.generic) continue;
+        if (mistake.generic || mistake.of_all_layers) continue;
         tries.push_back({std::move(mistake), op, layers, has ? trait.with : trait.without});
       }
     }
@@ -71,7 +71,8 @@ void Search::add_tries_in_one(bool generic, std::vector<Try>& tries) const {
   for (const Op op : chain_.ops()) {
     if (!chain_.is_suspect(op) || !is_repeated(op.checkpoint)) continue;
     for (BoundMistake& mistake : mistakes_of(network_, op)) {
-      if (mistake.generic == generic) tries.push_back({std::move(mistake), op, {op.layer}});
+      if (mistake.generic != generic || mistake.of_all_layers) continue;
+      tries.push_back({std::move(mistake), op, {op.layer}});
     }
   }
 }

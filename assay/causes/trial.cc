@@ -124,6 +124,28 @@ Tuned best_of_grid(const Trial& trial, const BoundMistake& mistake, bool in_step
   return best;
 }
 
+std::vector<double> like_in_grid(const Trial& trial, const BoundMistake& mistake,
+                                 const Tuned& best) {
+  constexpr double kNoise = 1e-7;
+  if (mistake.grid.empty()) return {0};
+  std::vector<double> alike;
+  for (const double value : mistake.grid) {
+    const double ratio = value == best.parameter ? best.fit.ratio() : trial.fit(value).ratio();
+    if (ratio <= best.fit.ratio() + kNoise) alike.push_back(value);
+  }
+  return alike;
+}
+
+Tuned best_of(const Trial& trial, const std::vector<double>& values) {
+  Tuned best{values.front(), trial.fit(values.front())};
+  for (const double value : values) {
+    if (value == best.parameter) continue;
+    const Fit fit = trial.fit(value);
+    if (fit.ratio() < best.fit.ratio()) best = {value, fit};
+  }
+  return best;
+}
+
 Tuned refine(const Trial& trial, const BoundMistake& mistake, const Tuned& best) {
   if (!mistake.refine) return best;
   const std::vector<double>& grid = mistake.grid;

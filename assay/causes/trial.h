@@ -34,6 +34,15 @@ struct Tuned {
 // of a parameter that acts smoothly is searched in steps, and then about the best of these.
 Tuned best_of_grid(const Trial& trial, const BoundMistake& mistake, bool in_steps);
 
+// The values of the mistake's grid that leave as much as `best`, but for float's noise: the few
+// positions of a trial may not tell the length of a chunk or the end of a table. {0} without a
+// grid.
+std::vector<double> like_in_grid(const Trial& trial, const BoundMistake& mistake,
+                                 const Tuned& best);
+
+// The best of these values.
+Tuned best_of(const Trial& trial, const std::vector<double>& values);
+
 // Of a mistake that takes values between those of its grid the best one near `best`, a value of
 // the grid; that one itself, a likelier mistake, where the other does not leave far less.
 Tuned refine(const Trial& trial, const BoundMistake& mistake, const Tuned& best);

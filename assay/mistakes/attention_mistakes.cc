@@ -12,8 +12,6 @@ namespace {
 
 using reference::AttentionVariant;
 
-constexpr FaultGroup kCache = FaultGroup::kCache;
-
 struct Groups {
   int64_t n_kv;
   int64_t size;  // query heads of each
@@ -100,86 +98,8 @@ std::vector<Mistake> head_map_mistakes() {
   return mistakes;
 }
 
-enum class SlotEdge : uint8_t { kClamp, kWrap, kZero };
-
-int64_t shifted_slot(int64_t row, SlotEdge edge, int64_t n_keys) {
-  if (edge == SlotEdge::kClamp) return std::clamp<int64_t>(row, 0, n_keys - 1);
-  if (edge == SlotEdge::kWrap) return (row + n_keys) % n_keys;
-  return row < n_keys ? std::max<int64_t>(row, -1) : -1;
-}
-
-std::vector<Mistake> slot_shift_mistakes() {
-  struct Which {
-    const char* text;
-    bool k;
-    bool v;
-    Injected fault;
-  };
-  const Which both{"keys and values",
-                   true,
-                   true,
-                   {"kv-shifted", kCache, "keys and values are one slot late", Checkpoint::kAttn}};
-  const Which keys{
-      "keys", true, false, {"kv-k-shifted", kCache, "keys are one slot late", Checkpoint::kAttn}};
-  const Which values{"values",
-                     false,
-                     true,
-                     {"kv-v-shifted", kCache, "values are one slot late", Checkpoint::kAttn}};
-  std::vector<Mistake> mistakes;
-  for (const Which& which : {both, keys, values}) {
-    for (const int64_t by : {-2, -1, 1, 2}) {
-      for (const SlotEdge edge : {SlotEdge::kClamp, SlotEdge::kWrap, SlotEdge::kZero}) {
-        const bool injected = by == -1 && edge == SlotEdge::kClamp;
-        mistakes.push_back(
-            {.cause = "kv_shift",
-             .text = plainly(fmt::format("reads the {} of the token {} position{} {}", which.text,
-                                         std::abs(by), std::abs(by) > 1 ? "s" : "",
-                                         by < 0 ? "before" : "after")),
-             .edit = varied(
-                 [by, edge, k = which.k, v = which.v](AttentionVariant& variant, const OpContext&) {
-                   const auto row = [by, edge, n_keys = variant.n_keys](int64_t key) {
-                     return shifted_slot(key + by, edge, n_keys);
-                   };
-                   if (k) variant.k_row = row;
-                   if (v) variant.v_row = row;
-                 }),
-             .faults = injected ? std::vector<Injected>{which.fault} : std::vector<Injected>()});
-      }
-    }
-  }
-  return mistakes;
-}
-
-// Of a cache that begins anew where tokens come one by one.
-Mistake late_slots_after_prompt() {
-  return {.cause = "kv_shift",
-          .text = plainly("reads the keys and values after the prompt one position late"),
-          .edit = varied([](AttentionVariant& variant, const OpContext& context) {
-            const auto late = [prompt = context.n_together](int64_t key) {
-              return key < prompt ? key : key - 1;
-            };
-            variant.k_row = late;
-            variant.v_row = late;
-          }),
-          .possible = [](const Network& network, Op) { return network.n_prompt > 0; }};
-}
-
 std::vector<Mistake> rounding_mistakes() {
   std::vector<Mistake> mistakes;
-  const auto keep_in = [&](const Rounding& rounding) {
-    mistakes.push_back(
-        {.cause = "rounding",
-         .text = plainly(fmt::format("keeps keys and values in {}", rounding.type)),
-         .edit = varied([round = rounding.round](AttentionVariant& variant, const OpContext&) {
-           variant.round_kv = round;
-         })});
-  };
-  for (const Rounding& rounding : kRoundings) keep_in(rounding);
-  for (const Rounding& rounding : kFp8Roundings) keep_in(rounding);
-  mistakes.front().faults = {
-      {"kv-f16", kCache, "the cache is rounded to float16", Checkpoint::kAttn}};
-  mistakes.back().faults = {
-      {"kv-e5m2", kCache, "the cache is rounded to 8-bit floats (e5m2)", Checkpoint::kAttn}};
   for (const Rounding& rounding : kRoundings) {
     for (const bool before : {true, false}) {
       const bool injected = before && rounding.round == kF16Rounding.round;
@@ -222,17 +142,6 @@ std::vector<Mistake> rounding_mistakes() {
 // What no comparison names.
 std::vector<Mistake> injected_mistakes() {
   return {
-      {.edit = called([](AttentionCall& call, double) { std::swap(call.kv.k, call.kv.v); }),
-       .faults = {{"kv-swapped", kCache, "the cache gives K for V and V for K",
-                   Checkpoint::kAttn}}},
-      {.edit = varied([](AttentionVariant& variant, const OpContext&) {
-         variant.k_row = [last = variant.n_keys - 1](int64_t key) {
-           return key == last ? std::max<int64_t>(key - 1, 0) : key;
-         };
-         variant.v_row = variant.k_row;
-       }),
-       .faults = {{"kv-stale", kCache, "the newest slot still holds the key and value before it",
-                   Checkpoint::kAttn}}},
       {.edit = varied(
            [](AttentionVariant& variant, const OpContext&) { variant.subtract_max = false; }),
        .faults = {{"softmax-without-max", FaultGroup::kAttention,
@@ -248,11 +157,10 @@ std::vector<Mistake> injected_mistakes() {
 
 std::vector<Mistake> attention_mistakes() {
   std::vector<Mistake> mistakes;
-  for (auto part : {score_mistakes(), mask_mistakes(), head_map_mistakes(), slot_shift_mistakes(),
+  for (auto part : {score_mistakes(), mask_mistakes(), head_map_mistakes(), cache_mistakes(),
                     rounding_mistakes(), injected_mistakes()}) {
     for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
   }
-  mistakes.push_back(late_slots_after_prompt());
   mistakes.push_back(latent_parts_mistake());
   return mistakes;
 }

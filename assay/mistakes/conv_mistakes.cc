@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <span>
 #include <utility>
@@ -65,6 +66,34 @@ void run_with_late_state(const OpContext& context, const ConvCall& call, Kernels
   for (size_t i = 0; i < own.size(); ++i) call.out[i] += own[i];
 }
 
+// The same of what follows the prompt alone.
+void run_with_late_state_after_prompt(const OpContext& context, const ConvCall& call,
+                                      Kernels& kernels) {
+  for (int64_t t = 0; t < call.n_tokens; ++t) {
+    ConvCall row = call;
+    row.n_tokens = 1;
+    row.x += t * call.width;
+    row.out += t * call.width;
+    row.first_position += t;
+    if (row.first_position < context.n_together) {
+      kernels.run(row);
+    } else {
+      run_with_late_state(context, row, kernels);
+    }
+  }
+}
+
+void run_with_silu(const OpContext&, const ConvCall& call, Kernels& kernels) {
+  const std::vector<float> ones(static_cast<size_t>(call.n_tokens * call.width), 1.0F);
+  ConvCall sum = call;
+  sum.x = ones.data();
+  kernels.run(sum);
+  for (size_t i = 0; i < ones.size(); ++i) {
+    const float value = call.out[i];
+    call.out[i] = call.x[i] * value / (1.0F + std::exp(-value));
+  }
+}
+
 Injected fault(std::string name, FaultGroup group, std::string what) {
   return {std::move(name), group, std::move(what), Checkpoint::kConv, needs_conv};
 }
@@ -80,6 +109,11 @@ Injected chunked() {
 
 std::vector<Mistake> conv_mistakes() {
   return {
+      {.cause = "activation_kind",
+       .text = plainly("passes the result of the convolution through SiLU"),
+       .edit = {.conv = run_with_silu},
+       .faults = {fault("conv-silu", FaultGroup::kAttention,
+                        "the result of a convolution goes through SiLU")}},
       {.cause = "transpose",
        .text = plainly("gives the first of the convolution's weights to the token itself, and the "
                        "last to the earliest"),
@@ -131,7 +165,14 @@ std::vector<Mistake> conv_mistakes() {
        .text = plainly("convolves each token with those before it one late, and itself in time"),
        .edit = {.conv = run_with_late_state},
        .faults = {fault("conv-state-late", FaultGroup::kCache,
-                        "a convolution reads earlier positions one slot late")}}};
+                        "a convolution reads earlier positions one slot late")}},
+      {.cause = "kv_shift",
+       .text = plainly("convolves each token after the prompt with those before it one late, and "
+                       "itself in time"),
+       .edit = {.conv = run_with_late_state_after_prompt},
+       .possible = has_prompt,
+       .faults = {fault("conv-state-late-after-prompt", FaultGroup::kCache,
+                        "a convolution reads earlier positions one slot late after the prompt")}}};
 }
 
 }  // namespace assay::mistakes

@@ -121,7 +121,44 @@ std::vector<Mistake> weight_mistakes() {
       weighed("router_scale", "leaves the scale of the experts' weights out",
               [](Routing& r) { r.scale = 1.0F; }, has_scale,
               {routing_fault("router-scale-missing", "the experts' weights are not scaled", kAt,
+                             "scale of the experts' weights", has_scale)}),
+      weighed("router_scale", "applies the scale of the experts' weights twice",
+              [](Routing& r) { r.scale *= r.scale; }, has_scale,
+              {routing_fault("router-scale-twice", "the experts' weights are scaled twice", kAt,
                              "scale of the experts' weights", has_scale)})};
+}
+
+// The right weights, each changed.
+Mistake reweighed(const char* text, std::function<float(float weight, const Routing&)> change,
+                  const Needs& has, Injected fault) {
+  return {.cause = "router_weights",
+          .text = plainly(text),
+          .edit = {.weigh =
+                       [change = std::move(change)](const OpContext&, const WeighCall& call,
+                                                    Kernels& kernels) {
+                         kernels.run(call);
+                         for (int64_t i = 0; i < call.n_tokens * call.routing.n_used; ++i) {
+                           call.weights[i] = change(call.weights[i], call.routing);
+                         }
+                       }},
+          .possible = routed(has),
+          .faults = {std::move(fault)}};
+}
+
+std::vector<Mistake> reweighing_mistakes() {
+  const Needs has_several = [](const Routing& r) { return r.n_used > 1; };
+  return {
+      reweighed(
+          "weighs all of a token's experts alike",
+          [](float, const Routing& r) { return r.scale / static_cast<float>(r.n_used); },
+          has_several,
+          routing_fault("router-weights-alike", "a token's experts are averaged",
+                        Checkpoint::kExpertWeights, "token with several experts", has_several)),
+      reweighed(
+          "multiplies by the experts' weights twice",
+          [](float weight, const Routing&) { return weight * weight; }, has_several,
+          routing_fault("router-weights-twice", "each expert is multiplied by its weight twice",
+                        Checkpoint::kExpertWeights, "token with several experts", has_several))};
 }
 
 const float* choice_bias(const Network& network, int layer) {
@@ -360,6 +397,48 @@ std::vector<Mistake> count_mistakes() {
            .faults = {std::move(one_more)}}};
 }
 
+// As where it is scaled with the routed ones, or that is undone twice.
+Mistake scaled_shared_mistake() {
+  const Needs has_scale = [](const Routing& r) { return r.scale != 1.0F; };
+  return {
+      .cause = "shared_expert",
+      .text =
+          [](const Network&, double by) {
+            return fmt::format("multiplies the shared expert by {:.4g}, too", by);
+          },
+      .edit = {.add =
+                   [](const OpContext& context, AddCall call, Kernels& kernels) {
+                     std::vector<float> scaled(call.b, call.b + call.count);
+                     for (float& x : scaled) x *= static_cast<float>(context.parameter);
+                     call.b = scaled.data();
+                     kernels.run(call);
+                   }},
+      .possible =
+          [is_routed = routed(has_scale)](const Network& network, Op op) {
+            return op.checkpoint == Checkpoint::kFfnOut && is_routed(network, op);
+          },
+      .grid =
+          [](const Network& network) {
+            const double scale = network.model->config().routing.scale;
+            return scale > 1 ? std::vector{1 / scale, scale} : std::vector{scale, 1 / scale};
+          },
+      .faults = {{.name = "shared-expert-scaled",
+                  .group = FaultGroup::kFeedForward,
+                  .what = "the shared expert is scaled as the others are",
+                  .at = Checkpoint::kFfnOut,
+                  .unsupported_reason = needs("scaled experts beside a shared one",
+                                              [](const ModelConfig& config) {
+                                                return config.shared_feed_forward_length > 0 &&
+                                                       config.routing.scale != 1.0F;
+                                              }),
+                  .parameter =
+                      [](const OpContext& context) {
+                        return static_cast<double>(context.network.model->config().routing.scale);
+                      },
+                  .in_every_layer = true,
+                  .in_arguments = true}}};
+}
+
 Mistake shared_mistake() {
   return {.cause = "shared_expert",
           .text = plainly("leaves the shared expert out"),
@@ -381,11 +460,12 @@ Mistake shared_mistake() {
 
 std::vector<Mistake> expert_mistakes() {
   std::vector<Mistake> mistakes;
-  for (auto part :
-       {weight_mistakes(), choice_mistakes(), count_mistakes(), expert_order_mistakes()}) {
+  for (auto part : {weight_mistakes(), reweighing_mistakes(), choice_mistakes(), count_mistakes(),
+                    expert_order_mistakes()}) {
     for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
   }
   mistakes.push_back(shared_mistake());
+  mistakes.push_back(scaled_shared_mistake());
   return mistakes;
 }
 

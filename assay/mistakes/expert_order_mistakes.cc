@@ -115,6 +115,26 @@ std::vector<Mistake> order_mistakes() {
   return mistakes;
 }
 
+// By the number of a token's expert in place of its id.
+Mistake first_weights_mistake() {
+  const Needs has_several = [](const Routing& r) { return r.n_used > 1; };
+  return {.cause = "expert_order",
+          .text = plainly("weighs a token's experts by the scores of experts 0, 1, ..."),
+          .edit = {.weigh =
+                       [](const OpContext&, WeighCall call, Kernels& kernels) {
+                         std::vector<int32_t> ids;
+                         for (int64_t i = 0; i < call.n_tokens * call.routing.n_used; ++i) {
+                           ids.push_back(static_cast<int32_t>(i % call.routing.n_used));
+                         }
+                         call.ids = ids.data();
+                         kernels.run(call);
+                       }},
+          .possible = routed(has_several),
+          .faults = {routing_fault(
+              "expert-weights-of-first", "a token's experts have the weights of the first experts",
+              Checkpoint::kExpertWeights, "token with several experts", has_several)}};
+}
+
 // What a router gives, at `at`, to other experts: those that a file or an engine has in another
 // order than the router, or those of a token.
 Mistake given_to_others(Checkpoint at, std::function<std::string(const Network&, double)> text,
@@ -194,6 +214,7 @@ std::vector<Mistake> expert_order_mistakes() {
   std::vector<Mistake> mistakes = order_mistakes();
   for (Mistake& mistake : router_order_mistakes()) mistakes.push_back(std::move(mistake));
   mistakes.push_back(other_expert_mistake());
+  mistakes.push_back(first_weights_mistake());
   return mistakes;
 }
 

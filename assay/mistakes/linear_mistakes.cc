@@ -10,20 +10,6 @@
 namespace assay::mistakes {
 namespace {
 
-std::string needs_like_layers(const Model& model) {
-  const std::vector<LayerConfig>& layers = model.config().layers;
-  if (layers.size() < 2) return {};
-  const auto with_weights = [](const LayerConfig& layer) {
-    std::vector<OpSpec> ops = layer.ops;
-    std::erase_if(ops, [](const OpSpec& op) { return op.tensor.empty(); });
-    for (OpSpec& op : ops) op.in = {};  // where a layer is not rotated, others are read
-    return ops;
-  };
-  return with_weights(layers[0]) == with_weights(layers[1])
-             ? ""
-             : "its first two layers have other tensors";
-}
-
 constexpr int64_t kMaxWeights = int64_t{1} << 26;  // of a matrix that is transposed
 
 // The product with the weights and bias of `a` at `b`, and the reverse.
@@ -119,13 +105,35 @@ std::vector<Mistake> gate_and_up_mistakes() {
               "up has the weights of gate, as gate has")};
 }
 
+bool are_alike(const Linear* k, const Linear* v) {
+  return k != nullptr && v != nullptr && k->weight.data != nullptr && v->weight.data != nullptr &&
+         k->weight.rows == v->weight.rows && k->weight.columns == v->weight.columns;
+}
+
+bool is_like_other_of_k_and_v(const Network& network, Op op) {
+  return (op.checkpoint == Checkpoint::kK || op.checkpoint == Checkpoint::kV) &&
+         are_alike(network.linear({Checkpoint::kK, op.layer}),
+                   network.linear({Checkpoint::kV, op.layer}));
+}
+
+std::string needs_like_k_and_v(const Model& model) {
+  const bool has = std::ranges::any_of(model.layers, [](const Layer& layer) {
+    return are_alike(&layer.linear(Checkpoint::kK), &layer.linear(Checkpoint::kV));
+  });
+  return has ? "" : "its K and V are no products of like matrices";
+}
+
 // Other weights than those of the op.
 std::vector<Mistake> exchange_mistakes() {
-  return {{.edit = exchanged(Checkpoint::kK, Checkpoint::kV),
+  return {{.cause = "kv_swapped",
+           .text = plainly("has the weights of the other of K and V"),
+           .edit = exchanged(Checkpoint::kK, Checkpoint::kV),
+           .possible = is_like_other_of_k_and_v,
            .faults = {{.name = "k-v-weights-swapped",
                        .group = FaultGroup::kLinear,
                        .what = "the weights of K and V are taken for each other",
                        .at = Checkpoint::kK,
+                       .unsupported_reason = needs_like_k_and_v,
                        .also = {Checkpoint::kV},
                        .in_arguments = true}}},
           {.cause = "gate_up_swapped",
@@ -142,26 +150,27 @@ std::vector<Mistake> exchange_mistakes() {
                        .unsupported_reason = needs_conv,
                        .also = {Checkpoint::kConvC},
                        .in_arguments = true}}},
-          {.edit = {.matmul =
+          {.cause = "output_tied",
+           .text = plainly("multiplies by the embeddings in place of the output matrix"),
+           .edit = {.matmul =
                         [](const OpContext& context, MatmulCall call, Kernels& kernels) {
-                          call.w = context.network.model->token_embedding;
+                          const WeightMatrix& all = context.network.model->token_embedding;
+                          const WeightMatrix& own =
+                              context.network.linear({Checkpoint::kLogits, -1})->weight;
+                          call.w = all.slice(first_row(own, call.w), call.w.rows);
                           kernels.run(call);
                         }},
+           .possible =
+               [](const Network& network, Op op) {
+                 return op.checkpoint == Checkpoint::kLogits && network.model != nullptr &&
+                        needs_own_output(*network.model).empty();
+               },
            .faults = {{.name = "output-tied",
                        .group = FaultGroup::kOutput,
                        .what = "the embeddings are the output matrix, where the file has one",
                        .at = Checkpoint::kLogits,
                        .unsupported_reason = needs_own_output,
-                       .in_arguments = true}}},
-          {.faults = {{.name = "layers-swapped",
-                       .group = FaultGroup::kOutput,
-                       .what = "the first two layers change places",
-                       .at = Checkpoint::kAttnNorm,
-                       .unsupported_reason = needs_like_layers,
-                       .in_every_layer = true,
-                       .edit_model = [](Model& model) {
-                         if (model.layers.size() > 1) std::swap(model.layers[0], model.layers[1]);
-                       }}}}};
+                       .in_arguments = true}}}};
 }
 
 template <class Call>

@@ -79,9 +79,12 @@ struct Mistake {
   // Values of the parameter to try, ascending; empty if it has none. None beyond the first and the
   // last is a mistake that an engine makes.
   std::function<std::vector<double>(const Network&)> grid = {};
-  bool refine = false;    // values between those of the grid are possible
-  bool generic = false;   // one that any op can have: tried after those of the op itself
-  bool together = false;  // made in all ops of a family or in none
+  bool refine = false;         // values between those of the grid are possible
+  bool generic = false;        // one that any op can have: tried after those of the op itself
+  bool together = false;       // made in all ops of a family or in none
+  bool of_all_layers = false;  // and so never in a single one
+  // Its ops' calls are of all positions from 0 on, or are left as they are.
+  bool reads_all_positions = false;
   std::vector<Injected> faults = {};
 };
 
@@ -105,10 +108,13 @@ std::vector<Mistake> block_mistakes();
 std::vector<Mistake> linear_mistakes();  // with those of blocks
 std::vector<Mistake> rope_mistakes();    // with those of its scaling
 std::vector<Mistake> rope_scaling_mistakes();
-std::vector<Mistake> attention_mistakes();  // with those of scores and masks
+std::vector<Mistake> attention_mistakes();  // with those of scores, masks and the cache
+std::vector<Mistake> cache_mistakes();
 std::vector<Mistake> score_mistakes();
 std::vector<Mistake> mask_mistakes();
 std::vector<Mistake> conv_mistakes();
+std::vector<Mistake> fused_mistakes();
+std::vector<Mistake> layer_mistakes();
 std::vector<Mistake> feed_forward_mistakes();
 std::vector<Mistake> expert_mistakes();
 std::vector<Mistake> parallel_mistakes();

@@ -198,6 +198,54 @@ bool is_rotated(const Network& network, Op op) {
          network.head_dim > 2 && network.rotary();
 }
 
+// Rows of adjacent pairs as they are where a converter permutes them for `n_heads` heads, which the
+// tensor has not.
+Matrix permuted_for(const Network& network, const Matrix& right, double n_heads) {
+  const auto count = static_cast<int64_t>(n_heads);
+  if (count * network.head_dim == right.columns || right.columns % (2 * count) != 0) return {};
+  Matrix out = turned_heads(network, right, true);
+  const int64_t width = right.columns / count;
+  for (int64_t first = 0; first < right.columns; first += width) {
+    Matrix head(out.rows, width);
+    for (int64_t t = 0; t < out.rows; ++t) std::copy_n(out.row(t) + first, width, head.row(t));
+    head = turned(head, width / 2, 2);
+    for (int64_t t = 0; t < out.rows; ++t) std::copy_n(head.row(t), width, out.row(t) + first);
+  }
+  return out;
+}
+
+bool is_permuted(const Network& network, Op op) {
+  return is_rotated(network, op) && network.rope &&
+         network.rope->pairing == RopePairing::kAdjacent && network.rope->first_turned == 0 &&
+         network.n_kv_heads > 0 && network.n_heads > network.n_kv_heads;
+}
+
+// Query heads as [group, kv heads] where they are [kv heads, group], or the other way round.
+Matrix regrouped(const Network& network, const Matrix& right, bool group_first) {
+  const int64_t n_kv = network.n_kv_heads;
+  const int64_t group = network.n_heads / n_kv;
+  const int64_t dim = right.columns / network.n_heads;
+  Matrix out(right.rows, right.columns);
+  for (int64_t t = 0; t < out.rows; ++t) {
+    for (int64_t kv = 0; kv < n_kv; ++kv) {
+      for (int64_t i = 0; i < group; ++i) {
+        const int64_t by_kv = (kv * group + i) * dim;
+        const int64_t by_group = (i * n_kv + kv) * dim;
+        std::copy_n(right.row(t) + (group_first ? by_kv : by_group), dim,
+                    out.row(t) + (group_first ? by_group : by_kv));
+      }
+    }
+  }
+  return out;
+}
+
+bool has_groups(const Network& network, Op op) {
+  return has_heads(network, op) && op.checkpoint != Checkpoint::kK &&
+         op.checkpoint != Checkpoint::kKRope && op.checkpoint != Checkpoint::kV &&
+         network.n_kv_heads > 1 && network.n_heads > network.n_kv_heads &&
+         network.n_heads % network.n_kv_heads == 0;
+}
+
 std::vector<Mistake> layout_mistakes() {
   std::vector<Mistake> mistakes = {
       of_result("head_order",
@@ -241,6 +289,30 @@ std::vector<Mistake> layout_mistakes() {
        .unsupported_reason = needs_rotary,
        .in_arguments = true,
        .before_bias = true}};
+  for (const bool group_first : {true, false}) {
+    mistakes.push_back(of_result(
+        "head_order",
+        group_first ? "has its heads as [group, kv heads] in place of [kv heads, group]"
+                    : "has its heads as if they were [group, kv heads] and not [kv heads, group]",
+        [group_first](const Network& network, const Matrix& right, double) {
+          return regrouped(network, right, group_first);
+        }));
+    mistakes.back().possible = has_groups;
+  }
+  mistakes.push_back(
+      {.cause = "rope_pairing",
+       .text =
+           [](const Network&, double count) {
+             return fmt::format("has rows that were permuted for {:.0f} heads", count);
+           },
+       .change = permuted_for,
+       .possible = is_permuted,
+       .grid =
+           [](const Network& network) {
+             const int64_t group = network.n_heads / network.n_kv_heads;
+             return std::vector{static_cast<double>(group), static_cast<double>(network.n_heads)};
+           },
+       .generic = true});
   return mistakes;
 }
 

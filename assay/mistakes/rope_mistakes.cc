@@ -77,7 +77,7 @@ void turn_half_the_dimensions(Rotation& rotation, const OpContext&) {
   std::fill(frequencies.begin() + std::ssize(frequencies) / 2, frequencies.end(), 0.0);
 }
 
-// Of the decode path alone; of an engine's calls in all but the first.
+// Of the decode path alone.
 Mistake decode_mistake() {
   return {.cause = "rope_position",
           .text =
@@ -85,8 +85,7 @@ Mistake decode_mistake() {
                 return fmt::format("rotates by position {:+.0f} after the prompt", by);
               },
           .edit = rotated([](Rotation& rotation, const OpContext& context) {
-            const int64_t first = context.site.first_position;
-            const auto end = static_cast<double>(first > 0 ? first : context.n_together);
+            const auto end = static_cast<double>(context.n_together);
             for (double& position : rotation.positions) {
               if (position >= end) position += context.parameter;
             }

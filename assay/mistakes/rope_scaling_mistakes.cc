@@ -321,7 +321,7 @@ std::vector<Mistake> factor_mistakes() {
 }
 
 // Layers with the rotation of others.
-std::vector<Mistake> layer_mistakes() {
+std::vector<Mistake> window_layer_mistakes() {
   const UnsupportedReason needs_two_bases = needs("second base", has_two_bases);
   std::vector<Mistake> mistakes;
   for (const bool local : {true, false}) {
@@ -433,7 +433,8 @@ std::vector<Mistake> dimension_mistakes() {
 
 std::vector<Mistake> rope_scaling_mistakes() {
   std::vector<Mistake> mistakes;
-  for (auto part : {factor_mistakes(), yarn_mistakes(), layer_mistakes(), dimension_mistakes()}) {
+  for (auto part :
+       {factor_mistakes(), yarn_mistakes(), window_layer_mistakes(), dimension_mistakes()}) {
     for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
   }
   mistakes.push_back(llama3_base_mistake());

@@ -88,6 +88,24 @@ std::string needs_sinks(const Model& model) {
   return model.layers.front().extra.sinks != nullptr ? "" : "its attention has no sinks";
 }
 
+Mistake other_sinks(const char* text, float (*sink)(const AttentionCall& call, int64_t head),
+                    std::vector<Injected> faults) {
+  return {
+      .cause = "attention_sinks",
+      .text = plainly(text),
+      .edit = {.attention =
+                   [sink](const OpContext&, AttentionCall call, Kernels& kernels) {
+                     std::vector<float> sinks;
+                     for (int64_t head = 0; head < call.shape.n_heads; ++head) {
+                       sinks.push_back(sink(call, head));
+                     }
+                     call.sinks = sinks.data();
+                     kernels.run(call);
+                   }},
+      .possible = [](const Network& network, Op op) { return sinks_of(network, op) != nullptr; },
+      .faults = std::move(faults)};
+}
+
 }  // namespace
 
 std::vector<Mistake> score_mistakes() {
@@ -131,6 +149,47 @@ std::vector<Mistake> score_mistakes() {
                          return static_cast<double>(context.network.model->config().logit_soft_cap);
                        },
                    .in_arguments = true}}},
+      {.cause = "attention_softcap",
+       .text = plainly("caps the attention scores before they are scaled"),
+       .edit = called([](AttentionCall& call, double) { call.shape.soft_cap *= call.shape.scale; }),
+       .possible = [](const Network& network,
+                      Op op) { return network.attention_shape(op).soft_cap > 0.0F; },
+       .faults = {{.name = "attention-softcap-before-scale",
+                   .group = FaultGroup::kAttention,
+                   .what = "the scores are capped before they are scaled",
+                   .at = Checkpoint::kAttn,
+                   .unsupported_reason = needs("cap of the attention scores", has_cap),
+                   .in_arguments = true}}},
+      {.cause = "attention_scale",
+       .text = plainly("divides attention scores by the number of the layer, too"),
+       .edit = {.attention =
+                    [](const OpContext& context, AttentionCall call, Kernels& kernels) {
+                      call.shape.scale /= static_cast<float>(context.site.layer + 1);
+                      kernels.run(call);
+                    }},
+       .possible = [](const Network&, Op op) { return op.layer > 0; },
+       .of_all_layers = true,
+       .faults = {{.name = "scale-of-layer",
+                   .group = FaultGroup::kAttention,
+                   .what = "scores are divided by the number of the layer, too",
+                   .at = Checkpoint::kAttn,
+                   .in_every_layer = true,
+                   .in_arguments = true}}},
+      other_sinks("multiplies the attention sinks by the scale of the scores",
+                  [](const AttentionCall& call, int64_t head) {
+                    return call.sinks[head] * call.shape.scale;
+                  },
+                  {{.name = "sinks-scaled",
+                    .group = FaultGroup::kAttention,
+                    .what = "the attention's sinks are scaled as the scores are",
+                    .at = Checkpoint::kAttn,
+                    .unsupported_reason = needs_sinks,
+                    .in_arguments = true}}),
+      other_sinks("gives query head h the attention sink h mod n_kv_heads",
+                  [](const AttentionCall& call, int64_t head) {
+                    return call.sinks[head % call.shape.n_kv_heads];
+                  },
+                  {}),
       {.cause = "attention_sinks",
        .text = plainly("leaves the attention sinks out"),
        .edit = called([](AttentionCall& call, double) { call.sinks = nullptr; }),

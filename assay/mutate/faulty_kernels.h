@@ -59,6 +59,7 @@ class FaultyKernels : public Kernels {
   void keep(mistakes::Op op, const OpResult& result);
 
   std::vector<float> shadow_values_;
+  int64_t n_together_ = 0;  // tokens of the first batch, which is the prompt
   // The latest result of each op; edits may read others than the inputs of theirs.
   std::map<mistakes::Op, std::shared_ptr<const mistakes::Matrix>> results_;
 };

@@ -9,16 +9,20 @@
 namespace assay::reference {
 namespace {
 
-// Keys or values as floats; `copy` holds them where they are not stored so.
-const float* as_floats(const void* data, KvType type, int64_t count, float (*round)(float),
+// Keys or values as floats, [n_keys, n_heads * head_dim]; `copy` holds them where they are not
+// stored so.
+const float* as_floats(const void* data, KvType type, int64_t n_keys, int64_t n_heads,
+                       int64_t head_dim, const AttentionVariant::RoundRow& round,
                        std::vector<float>& copy) {
-  if (type == KvType::kF32 && round == nullptr) return static_cast<const float*>(data);
-  copy.resize(static_cast<size_t>(count));
+  if (type == KvType::kF32 && !round) return static_cast<const float*>(data);
+  const auto width = static_cast<size_t>(n_heads * head_dim);
+  copy.resize(static_cast<size_t>(n_keys) * width);
   for (size_t i = 0; i < copy.size(); ++i) {
-    const float value = type == KvType::kF32
-                            ? static_cast<const float*>(data)[i]
-                            : float_from_f16(static_cast<const uint16_t*>(data)[i]);
-    copy[i] = round == nullptr ? value : round(value);
+    copy[i] = type == KvType::kF32 ? static_cast<const float*>(data)[i]
+                                   : float_from_f16(static_cast<const uint16_t*>(data)[i]);
+  }
+  for (size_t at = 0; round && at < copy.size(); at += width) {
+    round(std::span(copy).subspan(at, width), head_dim);
   }
   return copy.data();
 }
@@ -146,10 +150,10 @@ void run(const AttentionCall& call, const AttentionVariant& variant) {
   const int64_t v_width = shape.n_kv_heads * shape.value_dim();
   std::vector<float> k_copy;
   std::vector<float> v_copy;
-  const float* k =
-      as_floats(call.kv.k, call.kv.type, variant.n_keys * k_width, variant.round_kv, k_copy);
-  const float* v =
-      as_floats(call.kv.v, call.kv.type, variant.n_keys * v_width, variant.round_kv, v_copy);
+  const float* k = as_floats(call.kv.k, call.kv.type, variant.n_keys, shape.n_kv_heads,
+                             shape.head_dim, variant.round_k, k_copy);
+  const float* v = as_floats(call.kv.v, call.kv.type, variant.n_keys, shape.n_kv_heads,
+                             shape.value_dim(), variant.round_v, v_copy);
   const float* q = call.q;
   float* out = call.out;
   for (int64_t t = 0; t < call.n_tokens; ++t) {

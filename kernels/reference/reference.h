@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 
 #include "kernels/kernels.h"
 
@@ -23,7 +24,10 @@ struct AttentionVariant {
   std::function<int64_t(int64_t head)> kv_head = {};          // that a query head reads
   std::function<int64_t(int64_t key)> k_row = {};             // that is read; below 0: zeros
   std::function<int64_t(int64_t key)> v_row = {};
-  float (*round_kv)(float) = nullptr;
+  // Applied to what the cache holds of a position: [heads, head_dim].
+  using RoundRow = std::function<void(std::span<float> row, int64_t head_dim)>;
+  RoundRow round_k = {};
+  RoundRow round_v = {};
   float (*round_score)(float) = nullptr;
   bool round_before_scale = false;
   float (*round_weight)(float) = nullptr;  // the softmax's, before the values are multiplied

@@ -32,6 +32,7 @@ const std::set<std::string> kNames = {"rope_pairing",
                                       "attention_mask",
                                       "gqa_map",
                                       "kv_shift",
+                                      "kv_swapped",
                                       "head_order",
                                       "transpose",
                                       "gate_up_swapped",
@@ -54,6 +55,27 @@ const std::set<std::string> kNames = {"rope_pairing",
 
 // Faults in what some networks have beside the usual.
 const std::set<std::string> kOfFeatures = {"conv-state-lost",
+                                           "conv-state-late-after-prompt",
+                                           "conv-silu",
+                                           "kv-late-after-prompt",
+                                           "kv-swapped",
+                                           "k-v-weights-swapped",
+                                           "qkv-read-head-by-head",
+                                           "qkv-read-whole",
+                                           "gate-up-read-row-by-row",
+                                           "gate-up-of-ranks-read-whole",
+                                           "layers-swapped",
+                                           "layer-weights-of-next",
+                                           "norm-weights-of-attention",
+                                           "output-tied",
+                                           "scale-of-layer",
+                                           "sinks-scaled",
+                                           "attention-softcap-before-scale",
+                                           "router-weights-alike",
+                                           "router-weights-twice",
+                                           "router-scale-twice",
+                                           "expert-weights-of-first",
+                                           "shared-expert-scaled",
                                            "conv-state-lost-in-chunks",
                                            "conv-state-late",
                                            "qk-norm-after-rotation",
@@ -322,7 +344,7 @@ INSTANTIATE_TEST_SUITE_P(
         Feature{"command-r-plus", {"qk_norm", "logit_scale", "parallel_residual"}},
         Feature{"exaone4", {"rope_unwanted", "qk_norm", "norm_order", "attention_window"}},
         Feature{"smollm3", {"rope_unwanted"}},
-        Feature{"lfm2", {"transpose", "kv_shift", "gate_up_swapped"}},
+        Feature{"lfm2", {"transpose", "kv_shift", "gate_up_swapped", "activation_kind"}},
         Feature{"gpt-oss",
                 {"attention_sinks", "attention_window", "experts_used", "expert_order",
                  "router_weights", "rope_scaling", "rope_attention_factor", "activation_kind"}},
@@ -339,7 +361,9 @@ INSTANTIATE_TEST_SUITE_P(
                 {"rope_dimensions", "qk_norm", "router_scale", "router_weights", "shared_expert",
                  "experts_used"}},
         Feature{"olmo3", {"rope_scaling", "attention_window", "qk_norm"}},
-        Feature{"glm4", {"rope_dimensions", "norm_order"}},
+        Feature{"glm4",
+                {"rope_dimensions", "norm_order", "fused_order", "layer_order", "output_tied",
+                 "kv_swapped"}},
         Feature{"qwen2-yarn", {"rope_scaling", "rope_attention_factor", "rope_dimensions"}},
         Feature{"phi2", {"rope_dimensions", "parallel_residual"}},
         Feature{"gptneox", {"parallel_residual"}}, Feature{"falcon-40b", {"parallel_residual"}}),
@@ -357,7 +381,8 @@ TEST_P(CatalogueOfFeatures, AreNamedAndNothingElse) {
   EXPECT_THAT(GetParam().names, IsSubsetOf(found.names));
   // All but what only shows where tokens come one by one, and what no name is for.
   EXPECT_THAT(found.silent,
-              IsSubsetOf({"rope-restarts-in-decode", "conv-state-lost", "norm-missing"}));
+              IsSubsetOf({"rope-restarts-in-decode", "conv-state-lost",
+                          "conv-state-late-after-prompt", "kv-late-after-prompt", "norm-missing"}));
 }
 
 // What the reference shows of heads, rotation, norms and activation does for a model.
@@ -382,9 +407,9 @@ TEST_F(Catalogue, FindsLearnedPositionsWithoutTheModel) {
 // Breaks if the two gates, whose products are of one tensor, were tried one at a time.
 TEST_F(Catalogue, LayerLogsNameMistakesOfConvolutions) {
   const std::set<std::string> faults = {
-      "conv-gates-swapped",       "conv-late",       "conv-reversed",
-      "conv-without-state",       "conv-state-lost", "conv-state-late",
-      "conv-state-lost-in-chunks"};
+      "conv-gates-swapped",        "conv-late",       "conv-reversed",
+      "conv-without-state",        "conv-state-lost", "conv-state-late",
+      "conv-state-lost-in-chunks", "conv-silu",       "conv-state-late-after-prompt"};
   const Tally found = tally("lfm2/lfm2-f32.gguf", {.checkpoints = "layers", .faults = faults});
   EXPECT_THAT(found.wrong, IsEmpty());
   EXPECT_EQ(found.right, faults);

@@ -105,7 +105,8 @@ class FaultyLogs : public LogFiles {
     request.options.sketch = values != kAllValues;
     LogProbe probe(request, model.config());
     LogHeader header;
-    header.tokens.assign(prompt_.begin(), prompt_.end());
+    header.tokens.assign(prompt_.begin(), prompt_.begin() + static_cast<ptrdiff_t>(
+                                                                n_named_.value_or(prompt_.size())));
     probe.write_header(header);
     Session session(model, kernels, {.capacity = 64, .batch = 64, .kv_type = kv});
     const std::span<const int32_t> all = prompt_;
@@ -138,6 +139,7 @@ class FaultyLogs : public LogFiles {
   }
 
   std::vector<int32_t> prompt_ = {1, 45, 120, 7, 201, 33, 90, 250, 16, 77, 150, 64};  // what is run
+  std::optional<size_t> n_named_;  // tokens that headers name; all if not given
 };
 
 }  // namespace assay

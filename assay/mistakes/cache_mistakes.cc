@@ -1,0 +1,235 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "assay/mistakes/mistake.h"
+#include "kernels/quantize/quantize.h"
+#include "kernels/reference/dequantize.h"
+#include "kernels/reference/reference.h"
+
+// What the cache of keys and values holds: which slot has which token's, and in which type.
+namespace assay::mistakes {
+namespace {
+
+using reference::AttentionVariant;
+
+constexpr FaultGroup kCache = FaultGroup::kCache;
+
+enum class SlotEdge : uint8_t { kClamp, kWrap, kZero };
+
+int64_t shifted_slot(int64_t row, SlotEdge edge, int64_t n_keys) {
+  if (edge == SlotEdge::kClamp) return std::clamp<int64_t>(row, 0, n_keys - 1);
+  if (edge == SlotEdge::kWrap) return (row + n_keys) % n_keys;
+  return row < n_keys ? std::max<int64_t>(row, -1) : -1;
+}
+
+std::vector<Mistake> slot_shift_mistakes() {
+  struct Which {
+    const char* text;
+    bool k;
+    bool v;
+    Injected fault;
+  };
+  const Which both{"keys and values",
+                   true,
+                   true,
+                   {"kv-shifted", kCache, "keys and values are one slot late", Checkpoint::kAttn}};
+  const Which keys{
+      "keys", true, false, {"kv-k-shifted", kCache, "keys are one slot late", Checkpoint::kAttn}};
+  const Which values{"values",
+                     false,
+                     true,
+                     {"kv-v-shifted", kCache, "values are one slot late", Checkpoint::kAttn}};
+  std::vector<Mistake> mistakes;
+  for (const Which& which : {both, keys, values}) {
+    for (const int64_t by : {-2, -1, 1, 2}) {
+      for (const SlotEdge edge : {SlotEdge::kClamp, SlotEdge::kWrap, SlotEdge::kZero}) {
+        const bool injected = by == -1 && edge == SlotEdge::kClamp;
+        mistakes.push_back(
+            {.cause = "kv_shift",
+             .text = plainly(fmt::format("reads the {} of the token {} position{} {}", which.text,
+                                         std::abs(by), std::abs(by) > 1 ? "s" : "",
+                                         by < 0 ? "before" : "after")),
+             .edit = varied(
+                 [by, edge, k = which.k, v = which.v](AttentionVariant& variant, const OpContext&) {
+                   const auto row = [by, edge, n_keys = variant.n_keys](int64_t key) {
+                     return shifted_slot(key + by, edge, n_keys);
+                   };
+                   if (k) variant.k_row = row;
+                   if (v) variant.v_row = row;
+                 }),
+             .faults = injected ? std::vector<Injected>{which.fault} : std::vector<Injected>()});
+      }
+    }
+  }
+  return mistakes;
+}
+
+// Of a cache that begins anew where tokens come one by one.
+Mistake late_slots_after_prompt() {
+  return {.cause = "kv_shift",
+          .text = plainly("reads the keys and values after the prompt one position late"),
+          .edit = varied([](AttentionVariant& variant, const OpContext& context) {
+            const auto late = [prompt = context.n_together](int64_t key) {
+              return key < prompt ? key : key - 1;
+            };
+            variant.k_row = late;
+            variant.v_row = late;
+          }),
+          .possible = [](const Network& network, Op) { return network.n_prompt > 0; },
+          .faults = {{"kv-late-after-prompt", kCache,
+                      "keys and values after the prompt are one slot late", Checkpoint::kAttn}}};
+}
+
+// A type that a cache is kept in.
+struct CacheType {
+  std::string name;
+  AttentionVariant::RoundRow round;
+  int64_t block = 1;  // elements of a row are a multiple
+};
+
+AttentionVariant::RoundRow for_each(float (*round)(float)) {
+  return [round](std::span<float> row, int64_t) {
+    std::transform(row.begin(), row.end(), row.begin(), round);
+  };
+}
+
+// To whole numbers up to 127 times a scale, by which the largest of `part` is one of them.
+void round_to_int8(std::span<float> part) {
+  float largest = 0.0F;
+  for (const float value : part) largest = std::max(largest, std::abs(value));
+  const float scale = largest / 127.0F;
+  if (!(scale > 0.0F)) return;
+  for (float& value : part) value = std::nearbyint(value / scale) * scale;
+}
+
+void round_heads_to_int8(std::span<float> row, int64_t head_dim) {
+  const auto dim = static_cast<size_t>(head_dim);
+  for (size_t at = 0; at < row.size(); at += dim) round_to_int8(row.subspan(at, dim));
+}
+
+CacheType blocks_of(TensorType type) {
+  const TensorTypeInfo& info = tensor_type_info(type);
+  return {std::string(info.name),
+          [type](std::span<float> row, int64_t) {
+            constexpr float kLargest = 65504.0F;  // that quantize_row() takes
+            if (!std::ranges::all_of(row, [](float x) { return std::abs(x) <= kLargest; })) return;
+            const auto count = std::ssize(row);
+            std::vector<std::byte> bytes(row_bytes(type, count));
+            quantize_row(type, row.data(), count, bytes.data());
+            dequantize_row(type, bytes.data(), count, row.data());
+          },
+          static_cast<int64_t>(info.block_elements)};
+}
+
+std::vector<CacheType> cache_types() {
+  std::vector<CacheType> types;
+  for (const Rounding& rounding : kRoundings)
+    types.push_back({rounding.type, for_each(rounding.round)});
+  for (const Rounding& rounding : kFp8Roundings) {
+    types.push_back({rounding.type, for_each(rounding.round)});
+  }
+  types.push_back({"int8 with a scale for each head", round_heads_to_int8});
+  types.push_back({"int8 with a scale for each token",
+                   [](std::span<float> row, int64_t) { round_to_int8(row); }});
+  for (const TensorType type : {TensorType::kQ8_0, TensorType::kQ5_1, TensorType::kQ5_0,
+                                TensorType::kQ4_1, TensorType::kQ4_0}) {
+    types.push_back(blocks_of(type));
+  }
+  return types;
+}
+
+std::string needs_cache_of_blocks(const Model& model) {
+  const ModelConfig& config = model.config();
+  const bool fits = config.n_kv_heads * config.head_dim % 32 == 0 &&
+                    config.attention_shape(0).value_dim() * config.n_kv_heads % 32 == 0;
+  return fits ? "" : "its keys or values are no multiple of a block";
+}
+
+std::string needs_like_keys_and_values(const Model& model) {
+  const ModelConfig& config = model.config();
+  return config.attention_shape(0).value_dim() == config.head_dim
+             ? ""
+             : "its values have another size than its keys";
+}
+
+std::vector<Injected> faults_of(const CacheType& type, bool k, bool v) {
+  if (!k || !v) return {};
+  const auto fault = [](const char* name, const char* what, UnsupportedReason reason = any_model) {
+    return std::vector<Injected>{{name, kCache, what, Checkpoint::kAttn, std::move(reason)}};
+  };
+  if (type.name == "f16") return fault("kv-f16", "the cache is rounded to float16");
+  if (type.name == kFp8Roundings[1].type) {
+    return fault("kv-e5m2", "the cache is rounded to 8-bit floats (e5m2)");
+  }
+  if (type.name == "int8 with a scale for each head") {
+    return fault("kv-int8", "the cache is rounded to 8 bits, each head with a scale");
+  }
+  if (type.name == "Q8_0") {
+    return fault("kv-q8-0", "the cache is rounded to Q8_0", needs_cache_of_blocks);
+  }
+  return {};
+}
+
+std::vector<Mistake> type_mistakes() {
+  struct Which {
+    const char* text;
+    bool k;
+    bool v;
+  };
+  std::vector<Mistake> mistakes;
+  for (const Which& which : {Which{"keys and values", true, true}, Which{"keys", true, false},
+                             Which{"values", false, true}}) {
+    for (const CacheType& type : cache_types()) {
+      mistakes.push_back(
+          {.cause = "rounding",
+           .text = plainly(fmt::format("keeps {} in {}", which.text, type.name)),
+           .edit = varied([round = type.round, which](AttentionVariant& variant, const OpContext&) {
+             if (which.k) variant.round_k = round;
+             if (which.v) variant.round_v = round;
+           }),
+           .possible =
+               [block = type.block](const Network& network, Op) {
+                 return network.n_kv_heads * network.head_dim % block == 0 &&
+                        network.n_kv_heads * network.value_dim() % block == 0;
+               },
+           .faults = faults_of(type, which.k, which.v)});
+    }
+  }
+  return mistakes;
+}
+
+// What no comparison names.
+std::vector<Mistake> unnamed_cache_mistakes() {
+  return {
+      {.cause = "kv_swapped",
+       .text = plainly("takes keys for values and values for keys"),
+       .edit = called([](AttentionCall& call, double) { std::swap(call.kv.k, call.kv.v); }),
+       .possible = [](const Network& network,
+                      Op) { return network.head_dim == network.value_dim(); },
+       .faults = {{"kv-swapped", kCache, "the cache gives K for V and V for K", Checkpoint::kAttn,
+                   needs_like_keys_and_values}}},
+      {.edit = varied([](AttentionVariant& variant, const OpContext&) {
+         variant.k_row = [last = variant.n_keys - 1](int64_t key) {
+           return key == last ? std::max<int64_t>(key - 1, 0) : key;
+         };
+         variant.v_row = variant.k_row;
+       }),
+       .faults = {{"kv-stale", kCache, "the newest slot still holds the key and value before it",
+                   Checkpoint::kAttn}}}};
+}
+
+}  // namespace
+
+std::vector<Mistake> cache_mistakes() {
+  std::vector<Mistake> mistakes = slot_shift_mistakes();
+  mistakes.push_back(late_slots_after_prompt());
+  for (auto part : {type_mistakes(), unnamed_cache_mistakes()}) {
+    for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
+  }
+  return mistakes;
+}
+
+}  // namespace assay::mistakes

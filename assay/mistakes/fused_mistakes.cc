@@ -1,0 +1,207 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <span>
+#include <utility>
+
+#include "assay/mistakes/mistake.h"
+#include "kernels/reference/dequantize.h"
+
+// Which rows of a matrix that holds several products go to which product.
+namespace assay::mistakes {
+namespace {
+
+constexpr int64_t kMaxFusedWeights = int64_t{1}
+                                     << 26;  // of a product that is computed with other rows
+
+// Products that files have in one matrix, in its order.
+using Fused = std::vector<Checkpoint>;
+const Fused kQkv = {Checkpoint::kQ, Checkpoint::kK, Checkpoint::kV};
+const Fused kGateUp = {Checkpoint::kFfnGate, Checkpoint::kFfnUp};
+
+const Fused& fused_with(Checkpoint checkpoint) {
+  const bool of_ffn = std::ranges::find(kGateUp, checkpoint) != kGateUp.end();
+  return of_ffn ? kGateUp : kQkv;
+}
+
+bool are_fused(const Network& network, Op op) {
+  const Linear* own = network.linear(op);
+  if (own == nullptr || own->weight.rows * own->weight.columns > kMaxFusedWeights) return false;
+  const Fused& fused = fused_with(op.checkpoint);
+  return std::ranges::find(fused, op.checkpoint) != fused.end() &&
+         std::ranges::all_of(fused, [&](Checkpoint each) {
+           const Linear* linear = network.linear({each, op.layer});
+           return linear != nullptr && linear->weight.columns == own->weight.columns &&
+                  network.kind_of({each, op.layer}) == network.kind_of(op);
+         });
+}
+
+// The fused matrix's rows where `n_parts` of it each have their share of all products, as numbers
+// of rows where the products come one after the other.
+std::vector<int64_t> rows_in_parts(const std::vector<int64_t>& counts, int64_t n_parts) {
+  std::vector<int64_t> rows;
+  for (int64_t part = 0; part < n_parts; ++part) {
+    int64_t first = 0;
+    for (const int64_t count : counts) {
+      for (int64_t i = 0; i < count / n_parts; ++i) {
+        rows.push_back(first + part * (count / n_parts) + i);
+      }
+      first += count;
+    }
+  }
+  return rows;
+}
+
+// Which row of the matrix stands where a product is read: if the matrix is taken to be in parts and
+// is not (`parts` is their number), or is in parts and is not taken to be (that number, negative).
+std::vector<int64_t> rows_read(const std::vector<int64_t>& counts, int64_t parts) {
+  const std::vector<int64_t> rows = rows_in_parts(counts, std::abs(parts));
+  if (parts < 0) return rows;
+  std::vector<int64_t> inverse(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    inverse[static_cast<size_t>(rows[i])] = static_cast<int64_t>(i);
+  }
+  return inverse;
+}
+
+// A row of one of the products.
+struct Row {
+  const Linear& linear;
+  int64_t number;
+};
+
+void run_with_rows(std::span<const Row> rows, MatmulCall call, Kernels& kernels) {
+  const int64_t columns = call.w.columns;
+  std::vector<float> weights(rows.size() * static_cast<size_t>(columns));
+  std::vector<float> bias;
+  for (const Row& row : rows) {
+    const WeightMatrix& stored = row.linear.weight;
+    dequantize_row(stored.type, stored.slice(row.number, 1).data, columns,
+                   weights.data() + std::ssize(bias) * columns);
+    bias.push_back(row.linear.bias == nullptr ? 0.0F : row.linear.bias[row.number]);
+  }
+  call.w = {TensorType::kF32, call.w.rows, columns, weights.data()};
+  call.bias = bias.data();
+  kernels.run(call);
+}
+
+// The product with the rows that rows_read() gives it for the parameter.
+void run_with_other_rows(const OpContext& context, MatmulCall call, Kernels& kernels) {
+  const Network& network = context.network;
+  const Op op = context.op();
+  const Linear& own = *network.linear(op);
+  const int64_t n_experts = own.weight.rows / call.w.rows;
+  const int64_t expert = first_row(own.weight, call.w) / call.w.rows;
+  const auto parts = static_cast<int64_t>(context.parameter);
+  std::vector<Row> all;
+  std::vector<int64_t> counts;
+  int64_t first = 0;  // of the product's own rows
+  for (const Checkpoint each : fused_with(op.checkpoint)) {
+    const Linear& linear = *network.linear({each, op.layer});
+    const int64_t count = linear.weight.rows / n_experts;
+    if (count % parts != 0) return kernels.run(call);
+    if (each == op.checkpoint) first = std::ssize(all);
+    for (int64_t i = 0; i < count; ++i) all.push_back({linear, expert * count + i});
+    counts.push_back(count);
+  }
+  const std::vector<int64_t> read = rows_read(counts, parts);
+  std::vector<Row> rows;
+  for (int64_t i = first; i < first + call.w.rows; ++i) {
+    rows.push_back(all[static_cast<size_t>(read[static_cast<size_t>(i)])]);
+  }
+  run_with_rows(rows, call, kernels);
+}
+
+// Numbers of parts that a matrix may be in: one for each of `most`, or for each rank.
+std::vector<double> parts_of(int64_t most) {
+  std::vector<double> counts;
+  for (const int64_t count : {int64_t{2}, int64_t{4}, int64_t{8}, most}) {
+    if (count < 2 || count > most || most % count != 0) continue;
+    for (const double signed_count : {static_cast<double>(count), -static_cast<double>(count)}) {
+      if (std::ranges::find(counts, signed_count) == counts.end()) counts.push_back(signed_count);
+    }
+  }
+  std::ranges::sort(counts);
+  return counts;
+}
+
+int64_t inner_width(const Network& network) {
+  if (network.model == nullptr) return 0;
+  const ModelConfig& config = network.model->config();
+  return config.routing.n_experts > 0 ? config.expert_feed_forward_length
+                                      : config.feed_forward_length;
+}
+
+std::string needs_groups_of_rows(const Model& model) {
+  const ModelConfig& config = model.config();
+  return config.find(Checkpoint::kKvB) == nullptr && config.n_kv_heads > 1
+             ? ""
+             : "it has a single head of keys, or latent ones";
+}
+
+Mistake fused_mistake(Checkpoint first, std::string of, std::string by,
+                      std::function<int64_t(const Network&)> most, std::vector<Injected> faults) {
+  const auto text = [of, by, most](const Network& network, double parts) {
+    const auto count = static_cast<int64_t>(std::abs(parts));
+    const std::string order =
+        count == most(network) ? by : fmt::format("in {} parts, one for each rank", count);
+    return parts > 0 ? fmt::format("reads the fused matrix of {} as if it held them {}", of, order)
+                     : fmt::format("reads a fused matrix that holds {} {} as if it held each whole",
+                                   of, order);
+  };
+  return {.cause = "fused_order",
+          .text = text,
+          .edit = {.matmul = run_with_other_rows},
+          .possible =
+              [first, most](const Network& network, Op op) {
+                return fused_with(op.checkpoint).front() == first && are_fused(network, op) &&
+                       !parts_of(most(network)).empty();
+              },
+          .grid = [most](const Network& network) { return parts_of(most(network)); },
+          .faults = std::move(faults)};
+}
+
+}  // namespace
+
+std::vector<Mistake> fused_mistakes() {
+  const auto by_kv_head = [](const Network& network) { return network.n_kv_heads; };
+  const auto parts = [](std::function<int64_t(const Network&)> most, double sign) {
+    return
+        [=](const OpContext& context) { return sign * static_cast<double>(most(context.network)); };
+  };
+  const auto fault_of = [](const char* name, const char* what, const Fused& all, FaultGroup group,
+                           UnsupportedReason reason,
+                           std::function<double(const OpContext&)> parameter) {
+    return Injected{.name = name,
+                    .group = group,
+                    .what = what,
+                    .at = all.front(),
+                    .unsupported_reason = std::move(reason),
+                    .parameter = std::move(parameter),
+                    .also = {all.begin() + 1, all.end()},
+                    .in_arguments = true};
+  };
+  return {
+      fused_mistake(
+          Checkpoint::kQ, "Q, K and V", "head by head", by_kv_head,
+          {fault_of("qkv-read-head-by-head",
+                    "the fused matrix of Q, K and V is read as if it held them head by head", kQkv,
+                    FaultGroup::kLinear, needs_groups_of_rows, parts(by_kv_head, 1)),
+           fault_of(
+               "qkv-read-whole",
+               "a fused matrix that holds Q, K and V head by head is read as if it held each whole",
+               kQkv, FaultGroup::kLinear, needs_groups_of_rows, parts(by_kv_head, -1))}),
+      fused_mistake(
+          Checkpoint::kFfnGate, "gate and up", "row by row", inner_width,
+          {fault_of("gate-up-read-row-by-row",
+                    "the fused matrix of gate and up is read as if it held them row by row",
+                    kGateUp, FaultGroup::kFeedForward, needs_gate, parts(inner_width, 1)),
+           fault_of("gate-up-of-ranks-read-whole",
+                    "a fused matrix that holds gate and up in two parts is read as if it held each "
+                    "whole",
+                    kGateUp, FaultGroup::kFeedForward, needs_gate, with(-2))})};
+}
+
+}  // namespace assay::mistakes

@@ -171,6 +171,7 @@ constexpr auto glm4moe_layer(const auto& ffn) {
 constexpr auto kGlm4MoeLayer = glm4moe_layer(kRoutedAndShared);
 constexpr auto kGlm4MoeDense = glm4moe_layer(gated_ffn(C::kFfnNorm, Presence::kNever));
 constexpr LayerVariant kGlm4MoeVariants[] = {{.ops = kGlm4MoeDense, .without = "ffn_gate_inp"}};
+constexpr auto kDots1Layer = expert_layer(normed_attention(W::kHead, W::kHead), kRoutedAndShared);
 constexpr auto kOlmoeLayer = expert_layer(normed_attention(W::kQ, W::kKv), kRoutedFfn);
 
 constexpr auto kGptOssLayer =
@@ -353,6 +354,12 @@ constexpr Architecture kArchitectures[] = {
      .layer = kQwen3MoeLayer,
      .variants = kQwen3MoeVariants,
      .routing_keys = RoutingKeys::kNormalised},
+    {.name = "dots1",
+     .layer = kDots1Layer,
+     .variants = kQwen3MoeVariants,
+     .gating = Gating::kSigmoid,
+     .normalise_weights = false,
+     .routing_keys = RoutingKeys::kAll},
     {.name = "olmoe",
      .layer = kOlmoeLayer,
      .normalise_weights = false,

@@ -136,6 +136,14 @@ constexpr Preset kPresets[] = {
        "num_attention_heads": 32, "num_key_value_heads": 2, "head_dim": 128,
        "max_position_embeddings": 32768, "partial_rotary_factor": 0.5, "attention_bias": false,
        "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": false})"},
+    {"dots.llm1", R"({
+       "_name_or_path": "dots.llm1", "model_type": "dots1", "vocab_size": 152064,
+       "hidden_size": 4096, "intermediate_size": 10944, "moe_intermediate_size": 1408,
+       "num_hidden_layers": 62, "num_attention_heads": 32, "num_key_value_heads": 32,
+       "n_routed_experts": 128, "num_experts_per_tok": 6, "n_shared_experts": 2,
+       "first_k_dense_replace": 1, "routed_scaling_factor": 2.5, "n_group": 1, "topk_group": 1,
+       "norm_topk_prob": true, "sliding_window": null, "max_position_embeddings": 32768,
+       "rms_norm_eps": 1e-5, "rope_theta": 10000000.0, "tie_word_embeddings": false})"},
     {"glm-4.5-air", R"({
        "_name_or_path": "GLM-4.5-Air", "model_type": "glm4_moe", "vocab_size": 151552,
        "hidden_size": 4096, "intermediate_size": 10944, "moe_intermediate_size": 1408,

@@ -360,6 +360,8 @@ INSTANTIATE_TEST_SUITE_P(
         Feature{"glm4moe",
                 {"rope_dimensions", "qk_norm", "router_scale", "router_weights", "shared_expert",
                  "experts_used"}},
+        Feature{"dots1",
+                {"qk_norm", "router_scale", "router_weights", "shared_expert", "experts_used"}},
         Feature{"olmo3", {"rope_scaling", "attention_window", "qk_norm"}},
         Feature{"glm4",
                 {"rope_dimensions", "norm_order", "fused_order", "layer_order", "output_tied",

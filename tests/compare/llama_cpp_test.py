@@ -41,6 +41,7 @@ GOLDENS = {
     "cohere2": PARALLEL,
     "deepseek2": ABSORBED,
     "deepseek3": ABSORBED,
+    "dots1": NO_OUT,
     "ernie4_5": NO_OUT,
     "falcon": PARALLEL,
     "falcon-40b": PARALLEL,

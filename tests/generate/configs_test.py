@@ -53,6 +53,7 @@ OF_TYPE = {
     "gemma3_text": {"num_hidden_layers": 7},
     "deepseek_v2": LATENT,
     "deepseek_v3": LATENT,
+    "dots1": SIGMOID,
     "glm4_moe": SIGMOID | {"use_qk_norm": True, "head_dim": 16},
     "lfm2": {"layer_types": ["conv", "full_attention", "conv", "full_attention"]},
 }

@@ -128,4 +128,12 @@ EXPERTS = (
         GAIN | {"embed_tokens": 3.0},
         golden=False,
     ),
+    Family(
+        "dots1", "Dots1Config", 145,
+        HEADS | SIGMOID | dict(
+            head_dim=16, num_key_value_heads=4, routed_scaling_factor=2.375, attention_bias=False, sliding_window=None,
+            scoring_func="sigmoid", rope_parameters=rope(23456.0), tie_word_embeddings=False
+        ),
+        GAIN | {"embed_tokens": 3.0},
+    ),
 )

@@ -211,6 +211,7 @@ FEATURES = {
         "groups of experts": dict(n_group=1),
         "weights of experts add up to 1": dict(norm_topk_prob=False),
     },
+    "dots1": SIGMOID | {"rotary base": base(10000.0)},
     "glm4moe": GLM4_MOE | {"norms of heads": dict(use_qk_norm=False)},
     "glm4moe-air": GLM4_MOE,
 }

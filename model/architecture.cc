@@ -364,6 +364,7 @@ constexpr Architecture kArchitectures[] = {
      .layer = kOlmoeLayer,
      .normalise_weights = false,
      .routing_keys = RoutingKeys::kNormalised},
+    {.name = "minimax-m2", .layer = kOlmoeLayer, .gating = Gating::kSigmoid},
     {.name = "granitemoe",
      .layer = kLlamaExperts,
      .variants = kGraniteMoeVariants,

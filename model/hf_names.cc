@@ -87,6 +87,9 @@ constexpr HfName kStableLm[] = {{"attn_q_norm", "self_attn.q_layernorm"},
 // Where modules were renamed, files may have the older name too.
 constexpr HfName kMixtral[] = {{"ffn_gate_inp", "mlp.gate"},
                                {"ffn_gate_inp", "block_sparse_moe.gate"}};
+constexpr HfName kMinimaxM2[] = {{"ffn_gate_inp", "mlp.gate"},
+                                 {"ffn_gate_inp", "block_sparse_moe.gate"},
+                                 {"exp_probs_b", "block_sparse_moe.e_score_correction_bias"}};
 constexpr HfName kGraniteMoe[] = {{"ffn_gate_inp", "block_sparse_moe.router"},
                                   {"ffn_gate_inp", "block_sparse_moe.router.layer"},
                                   {kMixture, "block_sparse_moe.experts"}};
@@ -174,11 +177,21 @@ constexpr HfModel kModels[] = {
      .architecture = "glm4",
      .names = kGlm4,
      .rope_pairing = RopePairing::kAdjacent},
-    {.model_type = "glm4_moe", .architecture = "glm4moe", .routing = HfRouting::kSigmoid},
+    {.model_type = "glm4_moe",
+     .architecture = "glm4moe",
+     .routing = HfRouting::kSigmoid,
+     .choice_bias = true},
     {.model_type = "dots1",
      .architecture = "dots1",
      .window = HfWindow::kAll,
-     .routing = HfRouting::kSigmoid},
+     .routing = HfRouting::kSigmoid,
+     .choice_bias = true},
+    {.model_type = "minimax_m2",
+     .architecture = "minimax-m2",
+     .names = kMinimaxM2,
+     .experts = HfExperts::kNumbered,
+     .choice_bias = true,
+     .rotary_dim = true},
     {.model_type = "ernie4_5", .architecture = "ernie4_5", .rope_pairing = RopePairing::kAdjacent},
     {.model_type = "arcee", .architecture = "arcee"},
     {.model_type = "seed_oss", .architecture = "seed_oss"},
@@ -197,7 +210,8 @@ constexpr HfModel kModels[] = {
      .rope_pairing = RopePairing::kAdjacent,
      .rotation = "apply_rotary_pos_emb_interleave",
      .rotated_to_halves = true,
-     .routing = HfRouting::kSigmoid},
+     .routing = HfRouting::kSigmoid,
+     .choice_bias = true},
     {.model_type = "lfm2", .architecture = "lfm2", .names = kLfm2},
 };
 

@@ -36,7 +36,7 @@ enum class HfRouting : uint8_t {
   kOwn,      // as the architecture does
   kSoftmax,  // n_routed_experts, by a softmax; in groups where topk_method says so; never
              // normalised
-  kSigmoid,  // n_routed_experts in groups, by a sigmoid, with a bias of the choice
+  kSigmoid,  // n_routed_experts in groups, by a sigmoid
 };
 
 // A kind of transformers' models: where its modules are, and how their weights differ from those of
@@ -61,6 +61,8 @@ struct HfModel {
   HfExperts experts = HfExperts::kEach;
   HfWindow window = HfWindow::kNone;
   HfRouting routing = HfRouting::kOwn;
+  bool choice_bias = false;  // the choice of experts has a bias
+  bool rotary_dim = false;   // rotary_dim may stand in the place of partial_rotary_factor
 };
 
 std::span<const HfModel> hf_models();

@@ -154,6 +154,12 @@ constexpr Preset kPresets[] = {
        "num_nextn_predict_layers": 0, "max_position_embeddings": 131072,
        "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-5, "rope_theta": 1000000.0,
        "tie_word_embeddings": false})"},
+    {"minimax-m2", R"({
+       "_name_or_path": "MiniMax-M2", "model_type": "minimax_m2", "vocab_size": 200064,
+       "hidden_size": 3072, "intermediate_size": 1536, "num_hidden_layers": 62,
+       "num_attention_heads": 48, "num_key_value_heads": 8, "head_dim": 128, "rotary_dim": 64,
+       "num_local_experts": 256, "num_experts_per_tok": 8, "max_position_embeddings": 196608,
+       "rms_norm_eps": 1e-6, "rope_theta": 5000000.0, "tie_word_embeddings": false})"},
     {"seed-oss-36b", R"({
        "_name_or_path": "Seed-OSS-36B", "model_type": "seed_oss", "vocab_size": 155136,
        "hidden_size": 5120, "intermediate_size": 27648, "num_hidden_layers": 64,

@@ -213,6 +213,8 @@ void read_experts(const ConfigObject& object, HfConfig& config, Keys& keys) {
   if (config.model->routing != HfRouting::kOwn) {
     return read_shared_and_groups(object, config, keys);
   }
+  // llama.cpp knows no default of this kind.
+  if (config.architecture->gating == Gating::kSigmoid) keys.whole(hyperparameter::kExpertGating, 2);
   // Of qwen3_moe and olmoe; the others always do what their architecture has.
   const bool may_differ =
       config.model->model_type == "qwen3_moe" || config.model->model_type == "olmoe";

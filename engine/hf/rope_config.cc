@@ -162,6 +162,9 @@ class RopeReader {
       place.refuse(key, "does not belong to this model_type");
     if (share > 1.0) place.refuse(key, "is above 1");
     rope_.dimensions = static_cast<int64_t>(share * static_cast<double>(config_.head_dim));
+    if (!has_share && !object_.states(own) && config_.model->rotary_dim) {
+      rope_.dimensions = object_.whole({"rotary_dim"}, config_.head_dim, rope_.dimensions);
+    }
     if (rope_.dimensions < 2 || rope_.dimensions % 2 != 0) {
       place.refuse(
           place.find(key) == nullptr ? "head_dim" : key,

@@ -1,6 +1,8 @@
 """`python -m generate.class_defaults`: what transformers takes where a config.json lacks a key, for engine/hf/."""
 
 import dataclasses
+import importlib
+import inspect
 import json
 import re
 from pathlib import Path
@@ -36,6 +38,14 @@ def keys_read():
     return {name for source in sources for name in re.findall(r'"([a-z]\w+)"', source.read_text())}
 
 
+def reads_share(config_class):
+    """Whether the class of the rotation reads a share that the config's class has no default of."""
+    network = importlib.import_module(config_class.__module__.replace(".configuration_", ".modeling_"))
+    classes = inspect.getmembers(network, inspect.isclass)
+    sources = [inspect.getsource(each) for name, each in classes if name.endswith("RotaryEmbedding")]
+    return any('"partial_rotary_factor", 1.0' in source for source in sources)
+
+
 def rotation(config_class):
     """The defaults of a rotation, which classes put together when a config is made, under the keys of older files."""
 
@@ -47,6 +57,8 @@ def rotation(config_class):
     result = {}
     for key, names in OF_ROTATION.items():
         result |= {name: whole[key] for name in names if key in whole and parameters(**{name: PROBE})[0][key] == PROBE}
+    if not result.keys() & set(OF_ROTATION["partial_rotary_factor"]) and reads_share(config_class):
+        result["partial_rotary_factor"] = 1.0
     if local:
         result["rope_local_base_freq"] = local["rope_theta"]
     if whole.get("rope_type", "default") != "default":

@@ -706,6 +706,11 @@ MODELS = {
         "output_norm": "model.norm", "output": "lm_head", "variants": (((("without", "mlp.gate"), ), LAYERS["qwen3"]),),
         "rotation": "apply_rotary_pos_emb",
     },
+    "minimax_m2": {
+        "architecture": "minimax-m2", "layer": LAYERS["qwen3_moe"], "layers": "model.layers",
+        "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
+        "rotation": "apply_rotary_pos_emb",
+    },
     "ernie4_5": {
         "architecture": "ernie4_5", "layer": LAYERS["llama"], "layers": "model.layers",
         "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",

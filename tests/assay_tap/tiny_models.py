@@ -11,7 +11,7 @@ TINY |= dict(num_key_value_heads=2, pad_token_id=None, bos_token_id=None, eos_to
 OWN_NAMES = {"gpt2": dict(n_inner=48, n_positions=64)}
 LATENT = ("deepseek_v2", "deepseek_v3")
 ROUTED = ("glm4_moe", "dots1", *LATENT)
-EXPERTS = ("mixtral", "qwen3_moe", "olmoe", "granitemoe", "gpt_oss", *ROUTED)
+EXPERTS = ("mixtral", "qwen3_moe", "olmoe", "granitemoe", "gpt_oss", "minimax_m2", *ROUTED)
 OWN_NAMES |= {kind: dict(num_local_experts=4, num_experts=4, num_experts_per_tok=2) for kind in EXPERTS}
 SIZES = dict(n_routed_experts=4, n_group=1, topk_group=1, first_k_dense_replace=0, moe_intermediate_size=16)
 OWN_NAMES |= dict.fromkeys(ROUTED, SIZES | dict(num_experts_per_tok=2, n_shared_experts=1))

@@ -54,6 +54,7 @@ GOLDENS = {
     "granite": set(),
     "granitemoe": set(),
     "lfm2": {"attn_residual", "conv", "ffn_out", "k_rope", "q_rope"},
+    "minimax-m2": NO_OUT,
     "mixtral": set(),
     "nemotron": NO_OUT | {"ffn_out"},
     "olmo2": NO_OUT | POST_NORMS,

@@ -136,4 +136,12 @@ EXPERTS = (
         ),
         GAIN | {"embed_tokens": 3.0},
     ),
+    Family(
+        "minimax-m2", "MiniMaxM2Config", 146,
+        HEADS | dict(
+            intermediate_size=32, num_local_experts=6, num_experts_per_tok=2, rms_norm_eps=0.046875, rotary_dim=12,
+            scoring_func="sigmoid", rope_parameters=rope(23456.0, partial_rotary_factor=0.5), tie_word_embeddings=False
+        ),
+        GAIN | {"embed_tokens": 3.0},
+    ),
 )

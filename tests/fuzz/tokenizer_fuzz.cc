@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -39,13 +40,16 @@ class Input {
 };
 
 assay::Vocabulary vocabulary_from(Input& input) {
-  constexpr const char* kPreTokenizers[] = {"gpt-2", "llama-bpe", "qwen2", "smollm", "default"};
+  constexpr const char* kPreTokenizers[] = {
+      "gpt-2",  "llama-bpe", "qwen2",   "smollm",      "default",      "qwen35",
+      "tekken", "gpt-4o",    "kimi-k2", "deepseek-v3", "deepseek-llm", "deepseek-coder",
+      "youtu",  "tiny_aya",  "viking",  "falcon",      "falcon3",      "seed-coder"};
   constexpr TokenType kTypes[] = {TokenType::kNormal, TokenType::kControl, TokenType::kUserDefined,
                                   TokenType::kUnknown};
   const bool byte_pair = (input.byte() & 1) != 0;
   assay::testing_support::SmallVocabulary small(byte_pair ? assay::TokenizerModel::kBytePair
                                                           : assay::TokenizerModel::kSentencePiece);
-  small.vocabulary.pre_tokenizer = kPreTokenizers[input.byte() % 5];
+  small.vocabulary.pre_tokenizer = kPreTokenizers[input.byte() % std::size(kPreTokenizers)];
   small.vocabulary.add_space_prefix = false;
   small.add(std::string(kSpace));
   for (int n_tokens = input.byte() % 32; n_tokens > 0; --n_tokens) {

@@ -73,7 +73,8 @@ void read_space_letters(const Steps& normalizer, const Steps& pre, Vocabulary& v
   }
   for (const ConfigObject& step : pre) {
     const std::string type = type_of(step);
-    if (type == "Metaspace" && !replaces && step.text({"replacement"}, "") == kSpace) {
+    const bool prepends = vocabulary.add_space_prefix;  // twice, with Metaspace
+    if (type == "Metaspace" && !replaces && !prepends && step.text({"replacement"}, "") == kSpace) {
       if (step.flag("split", true)) refuse_step(step, "with split");
       const std::string scheme = step.text({"prepend_scheme"}, "always");
       vocabulary.add_space_prefix = scheme != "never";

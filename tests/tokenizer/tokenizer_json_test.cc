@@ -144,6 +144,10 @@ TEST_F(TokenizerJson, NamesWhatItDoesNotHave) {
             R"(the patterns \w+ are not ones that Assay has)"},
            {byte_level, R"({"type":"Metaspace","replacement":"▁","split":true})",
             "Metaspace with split"},
+           {R"("pre_tokenizer":)" + byte_level,
+            R"("normalizer":{"type":"Prepend","prepend":"▁"},)"
+            R"("pre_tokenizer":{"type":"Metaspace","replacement":"▁","split":false})",
+            "Metaspace is not one that Assay has"},
            {byte_level, R"({"type":"Metaspace","replacement":"▁","split":false})",
             "without byte_fallback and its 256 tokens"},
            {R"("pre_tokenizer")", R"("normalizer":{"type":"Lowercase"},"pre_tokenizer")",

@@ -117,9 +117,9 @@ TEST_P(Vectors, ArbitraryBytesSurvive) {
   }
 }
 
-// A megabyte that defeats any step quadratic in the length of a word, a run or the whole text.
-TEST_P(Vectors, AMegabyteTakesSeconds) {
-  constexpr size_t kBytes = 1'000'000;
+// A text that defeats any step quadratic in the length of a word, a run or the whole text.
+TEST_P(Vectors, ALongTextTakesSeconds) {
+  constexpr size_t kBytes = 250'000;
   std::mt19937 random(7);
   const auto repeat = [](const std::string& unit) {
     std::string text;
@@ -145,8 +145,8 @@ TEST_P(Vectors, AMegabyteTakesSeconds) {
     const std::vector<int32_t> ids = tokenizer_->encode(text, false);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     EXPECT_FALSE(ids.empty());
-    // Generous: a quadratic step costs hours, a busy machine with sanitizers tens of seconds.
-    EXPECT_LT(seconds.count(), 60.0) << name;
+    // Generous: a quadratic step costs minutes, a busy machine with sanitizers some seconds.
+    EXPECT_LT(seconds.count(), 15.0) << name;
     if (std::getenv("ASSAY_TEST_TIMES") != nullptr) {
       std::printf("%-24s %8zu tokens %6.2f s\n", name, ids.size(), seconds.count());
     }

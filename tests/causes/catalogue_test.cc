@@ -10,6 +10,7 @@
 #include "assay/mutate/mutant_log.h"
 #include "assay/record/run.h"
 #include "tests/causes/faulty_logs.h"
+#include "tests/causes/feature_faults.h"
 #include "tests/support/paths.h"
 
 namespace assay {
@@ -52,112 +53,6 @@ const std::set<std::string> kNames = {"rope_pairing",
                                       "row_shift",
                                       "rounding",
                                       "quant_block"};
-
-// Faults in what some networks have beside the usual.
-const std::set<std::string> kOfFeatures = {"conv-state-lost",
-                                           "conv-state-late-after-prompt",
-                                           "conv-silu",
-                                           "kv-late-after-prompt",
-                                           "kv-swapped",
-                                           "k-v-weights-swapped",
-                                           "qkv-read-head-by-head",
-                                           "qkv-read-whole",
-                                           "gate-up-read-row-by-row",
-                                           "gate-up-of-ranks-read-whole",
-                                           "layers-swapped",
-                                           "layer-weights-of-next",
-                                           "norm-weights-of-attention",
-                                           "output-tied",
-                                           "scale-of-layer",
-                                           "sinks-scaled",
-                                           "attention-softcap-before-scale",
-                                           "router-weights-alike",
-                                           "router-weights-twice",
-                                           "router-scale-twice",
-                                           "expert-weights-of-first",
-                                           "shared-expert-scaled",
-                                           "conv-state-lost-in-chunks",
-                                           "conv-state-late",
-                                           "qk-norm-after-rotation",
-                                           "mask-of-chunk",
-                                           "sinks-zero",
-                                           "one-norm-for-both",
-                                           "swiglu-without-one",
-                                           "swiglu-slope-of-silu",
-                                           "logit-softcap-of-scores",
-                                           "rope-counts-again",
-                                           "rope-table-ends",
-                                           "rope-yarn-context",
-                                           "rope-frequencies-of-head",
-                                           "router-sigmoid-not-normalised",
-                                           "router-sigmoid-normalised",
-                                           "router-softmax-not-normalised",
-                                           "expert-weights-of-next",
-                                           "norm-unbiased-variance-and-bias",
-                                           "bias-attn-out-twice",
-                                           "conv-reversed",
-                                           "conv-late",
-                                           "conv-without-state",
-                                           "conv-gates-swapped",
-                                           "attention-softcap-missing",
-                                           "attention-softcap-of-logits",
-                                           "sinks-missing",
-                                           "window-missing",
-                                           "window-in-all-layers",
-                                           "window-in-other-layers",
-                                           "window-off-by-one",
-                                           "embedding-scale-missing",
-                                           "embedding-scaled",
-                                           "logit-scale-missing",
-                                           "logit-scale-inverted",
-                                           "logit-softcap-missing",
-                                           "norm-weight-plus-one",
-                                           "norm-weight-less-one",
-                                           "qk-norm-missing",
-                                           "qk-norm-weight-missing",
-                                           "qk-norm-of-all-heads",
-                                           "qk-norm-of-each-head",
-                                           "norm-of-sum",
-                                           "ffn-norm-of-other-stream",
-                                           "ffn-of-other-stream",
-                                           "residual-multiplier-missing",
-                                           "rope-missing",
-                                           "rope-twice",
-                                           "rope-restarts-in-decode",
-                                           "rope-linear-scaling",
-                                           "rope-factors-missing",
-                                           "rope-factors-multiply",
-                                           "rope-scaling-in-windows",
-                                           "rope-attention-factor",
-                                           "rope-attention-factor-stated",
-                                           "rope-linear-for-yarn",
-                                           "rope-yarn-betas",
-                                           "rope-global-base",
-                                           "rope-local-base",
-                                           "rope-all-dimensions",
-                                           "rope-half-the-dimensions",
-                                           "rope-unwanted",
-                                           "gate-up-swapped",
-                                           "gate-as-up",
-                                           "up-as-gate",
-                                           "activation-missing",
-                                           "experts-one-fewer",
-                                           "experts-one-more",
-                                           "expert-weights-reversed",
-                                           "expert-weights-by-id",
-                                           "expert-ids-off-by-one",
-                                           "router-not-normalised",
-                                           "router-normalised",
-                                           "router-softmax-of-all",
-                                           "router-sigmoid",
-                                           "router-softmax",
-                                           "router-scale-missing",
-                                           "expert-bias-in-weights",
-                                           "shared-expert-missing",
-                                           "eps-of-latent",
-                                           "latent-values-first",
-                                           "rope-first-dimensions",
-                                           "scale-missing"};
 
 struct Tally {
   std::set<std::string> silent;  // faults without a cause
@@ -405,8 +300,6 @@ TEST_F(Catalogue, FindsLearnedPositionsWithoutTheModel) {
   EXPECT_GE(found.right.size(), 25U);
 }
 
-// Breaks if a mistake were named where what is logged shows another one just so: what stands here
-// has its like elsewhere in the layer, or is near to something else.
 // Breaks if the two gates, whose products are of one tensor, were tried one at a time.
 TEST_F(Catalogue, LayerLogsNameMistakesOfConvolutions) {
   const std::set<std::string> faults = {
@@ -418,6 +311,8 @@ TEST_F(Catalogue, LayerLogsNameMistakesOfConvolutions) {
   EXPECT_EQ(found.right, faults);
 }
 
+// Breaks if a mistake were named where what is logged shows another one just so: what stands here
+// has its like elsewhere in the layer, or is near to something else.
 TEST_F(Catalogue, LayerLogsNameNoWrongCause) {
   const std::set<std::string> faults = {
       "sign",         "scaled",          "token-shift",        "rope-sin-for-cos",

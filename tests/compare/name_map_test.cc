@@ -113,7 +113,7 @@ TEST_F(NameMapTest, LlamaCppHasOneChoiceOfEachCheckpoint) {
     }
   }
   EXPECT_THAT(error_of([] { NameMap::load("llama.cpp:arch=mamba"); }),
-              HasSubstr("A is one of arcee, cohere2, command-r, deepseek2, ernie4_5"));
+              HasSubstr("A is one of arcee, cohere2, command-r, deepseek2, dots1, ernie4_5"));
 }
 
 // Breaks if an architecture of Assay's were left out of the map, or had the names of another: what

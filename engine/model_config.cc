@@ -390,7 +390,7 @@ void read_yarn(const ConfigKeys& keys, double factor, ModelConfig& config) {
 }
 
 // What positions are divided by. A file with a factor and no type scales linearly; older files call
-// the factor scale_linear. 0 says that there is none.
+// the factor scale_linear. 0 stands for no factor.
 double rope_factor(const ConfigKeys& keys) {
   const std::string_view key = keys.has(hyperparameter::kRopeFactor)
                                    ? hyperparameter::kRopeFactor

@@ -35,7 +35,7 @@ constexpr double kChance = 1e-12;
 // Where several tokens differ, mistakes of other kinds that fit as well are the same computation;
 // with fewer they may coincide.
 constexpr int kMinDecisiveTokens = 4;
-// Of one token nobody can say that a mistake begins there.
+// One token cannot show that a mistake begins there.
 constexpr int kMinTailTokens = 2;
 constexpr size_t kShown = 3;  // of indistinguishable mistakes
 

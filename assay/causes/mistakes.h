@@ -19,7 +19,7 @@ struct BoundMistake {
   std::function<Matrix(const Matrix& right, double parameter)> change;
   std::function<Matrix(Op op, const Inputs& inputs, double parameter)> compute;
   std::function<bool(Op op)> possible;
-  std::vector<double> grid;          // of the parameter, ascending; empty where there is none
+  std::vector<double> grid;          // of the parameter, ascending; empty without one
   bool refine = false;               // values between those of the grid are possible
   bool generic = false;              // one that any op can have: tried after those of the op itself
   bool together = false;             // made in all ops of a family or in none

@@ -48,8 +48,8 @@ class TensorStore {
   std::shared_ptr<const Matrix> reference(const std::string& checkpoint,
                                           const std::vector<int64_t>& positions);
 
-  // Whether `computed` has records that the reference does not have: nobody can say whether what
-  // the judged log holds there is right.
+  // Whether `computed` has records that the reference does not have: whether what the judged log
+  // holds there is right cannot be known.
   void use_unjudged(bool use);
 
   // Ids of the prompt's tokens; empty where no log names them.

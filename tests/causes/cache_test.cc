@@ -107,7 +107,7 @@ void round_to_int8(std::span<float> row, size_t count, bool f16_scale) {
 
 class CausesOfCaches : public FaultyLogs {
  protected:
-  // The cause's sentence; empty if there is none. Of a model without windows.
+  // The cause's sentence; empty without a cause. Of a model without windows.
   std::string named(const std::string& name, EditedCache& wrong, const char* checkpoints,
                     const char* cause) {
     n_named_ = kPrompt;

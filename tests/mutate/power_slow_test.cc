@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 
 #include "assay/mutate/power.h"
@@ -26,6 +27,12 @@ TEST(PowerSlow, TheWholeCatalogueIsCaughtAndNoiseIsNot) {
   EXPECT_EQ(power.noise.false_alarms, 0) << power.noise.worst_case;
   EXPECT_FALSE(power.sensitivity.empty());
   for (const Sensitivity& each : power.sensitivity) {
+    // No noise is added to which experts are chosen and how they are weighed: it comes with that of
+    // the router. Both are inf on the page.
+    if (each.checkpoint.ends_with("_experts") || each.checkpoint.ends_with("_expert_weights")) {
+      EXPECT_TRUE(std::isinf(each.smallest)) << each.model << " " << each.checkpoint;
+      continue;
+    }
     EXPECT_LT(each.smallest, 10 * each.tolerance) << each.model << " " << each.checkpoint;
   }
 }

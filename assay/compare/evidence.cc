@@ -42,6 +42,13 @@ std::string_view missing_fact(const Metrics& metrics) {
   return metrics.all_zero ? kOnlyZeros : kOnlyInfinite;
 }
 
+// Whether only max_abs holds the record, and let it be as far from the reference as zeros are. No
+// rel_l2 may be as wide (kRelL2Bound), and how wide a max_abs is shows at the values alone.
+bool is_held_too_loosely(const Metrics& metrics, const Tolerance& tolerance) {
+  const bool only_max_abs = tolerance.max_abs && !tolerance.rel_l2 && !(tolerance.kl && metrics.kl);
+  return only_max_abs && metrics.ref_rms > 0 && !(metrics.rel_l2 < kRelL2Bound);
+}
+
 bool comes_before(int64_t token_a, int64_t order_a, int64_t token_b, int64_t order_b) {
   return std::pair(token_a, order_a) < std::pair(token_b, order_b);
 }
@@ -60,6 +67,10 @@ Evidence evidence_of(const Metrics& metrics, const Tolerance& tolerance, Evidenc
   }
   if (tolerance.rel_l2 && !(metrics.unclear_rel_l2 <= *tolerance.rel_l2)) {
     reason = kSwampedSums;
+    return Evidence::kUnproven;
+  }
+  if (is_held_too_loosely(metrics, tolerance)) {
+    reason = kWideMaxAbs;
     return Evidence::kUnproven;
   }
   if (tolerance.kl && metrics.is_logits && !metrics.kl && !metrics.facts.all_values) {

@@ -53,6 +53,9 @@ inline constexpr std::string_view kNoKl =
     "the policy has a limit of kl, which takes all values of both logs";
 inline constexpr std::string_view kZeroLogits =
     "its logits are all zero in both logs, which chooses nothing";
+inline constexpr std::string_view kWideMaxAbs =
+    "the policy's max_abs allows an error as large as all its values there; give rel_l2, or a "
+    "smaller max_abs";
 inline constexpr std::string_view kNoLimit =
     "no limit of the policy can be held there; give rel_l2";
 

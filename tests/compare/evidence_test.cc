@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -121,6 +122,36 @@ TEST(Evidence, ReasonNamesWhatIsMissing) {
   EXPECT_THAT(reason_of(metrics, kMaxAbs), HasSubstr("no limit of the policy"));
   metrics.facts.all_values = metrics.unclear_nonfinite = true;
   EXPECT_THAT(reason_of(metrics, kRelL2), HasSubstr("do not tell whether they are the same"));
+}
+
+// Breaks if a max_abs beyond the values of a tensor let zeros, or another tensor, pass.
+TEST(Evidence, MaxAbsLetsNoErrorPassThatIsAsLargeAsTheReference) {
+  struct Case {
+    double rel_l2;
+    double ref_rms;
+    Tolerance tolerance;
+    Evidence expected;
+  };
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Tolerance with_kl{{}, 900, 0.5, {}};
+  const Tolerance wide{{}, 900, {}, {}};
+  for (const Case& c :
+       {Case{0.99, 1, wide, Evidence::kWhole}, Case{1, 1, wide, Evidence::kUnproven},
+        Case{2, 1, wide, Evidence::kUnproven}, Case{nan, 1, wide, Evidence::kUnproven},
+        Case{2, 0, wide, Evidence::kWhole},  // no error is small beside zeros
+        Case{2, 1, with_kl, Evidence::kWhole}}) {
+    Metrics metrics;
+    metrics.n = 16;
+    metrics.facts.all_values = true;
+    metrics.rel_l2 = c.rel_l2;
+    metrics.ref_rms = c.ref_rms;
+    if (c.tolerance.kl) metrics.kl = 0.1;
+    std::string_view reason;
+    EXPECT_EQ(evidence_of(metrics, c.tolerance, {}, reason), c.expected) << c.rel_l2;
+    if (c.expected == Evidence::kUnproven) {
+      EXPECT_THAT(std::string(reason), HasSubstr("max_abs allows an error as large"));
+    }
+  }
 }
 
 // Breaks if a choice that one log keeps to itself were as good as one that both state.

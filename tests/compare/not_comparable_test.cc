@@ -60,6 +60,19 @@ TEST_F(NotComparableTest, RecordWithoutAnApplicableLimitDoesNotPass) {
   EXPECT_EQ(compare(head, head).verdict, Verdict::kIncomplete);
 }
 
+// Breaks if a negated tensor passed under a max_abs that is wider than all its values.
+TEST_F(NotComparableTest, MaxAbsWiderThanTheValuesProvesNoOtherTensor) {
+  options_.policy = Policy::from_file(put("wide.json", R"({"default":{"max_abs":900}})"));
+  const std::string ref = line("q", 0, {1, -2, 3});
+  EXPECT_TRUE(compare(ref, line("q", 0, {1, -2, 3.5})).pass);
+  for (const std::string& got : {line("q", 0, {-1, 2, -3}), line("q", 0, {0, 0, 0})}) {
+    const Comparison comparison = compare(ref, got);
+    EXPECT_FALSE(comparison.pass);
+    ASSERT_EQ(comparison.verdict, Verdict::kIncomplete);
+    EXPECT_THAT(comparison.evidence.first_unproven->reason, HasSubstr("max_abs"));
+  }
+}
+
 TEST_F(NotComparableTest, MaxAbsAppliesToBoundsOfTheWholeTensor) {
   options_.policy = Policy::from_file(put("max.json", R"({"default":{"max_abs":0.001}})"));
   const std::string ref = line("logits", 0, {1, 2}, sketch_of(100));

@@ -17,6 +17,8 @@ constexpr char kNotDone[] = "Assay does not compute what it asks for";
 constexpr int64_t kMaxLayers = 4096;
 constexpr int64_t kMaxWidth = int64_t{1} << 20;
 constexpr int64_t kMaxPositions = int64_t{1} << 31;
+constexpr int64_t kMaxExperts = 65536;
+constexpr int64_t kMaxHeadLength = 65536;
 
 // Parts of a large model; the first of them has the hyperparameters.
 void reject_part(const Gguf& gguf) {
@@ -35,8 +37,6 @@ const Architecture& read_architecture(const Gguf& gguf) {
   }
   return *architecture;
 }
-
-constexpr int64_t kMaxExperts = 65536;
 
 // llama.cpp ignores what a file says of its experts where all models of the architecture do the
 // same.
@@ -62,10 +62,11 @@ void read_experts(const ConfigKeys& keys, ModelConfig& config) {
   routing.n_experts = keys.count(kExpertCount, kMaxExperts);
   routing.n_used = keys.count_of_layers(kExpertUsedCount, routing.n_experts);
   routing.gating = config.architecture->gating;
-  // llama.cpp's converter states none if config.json does not; networks that correct the choice by
-  // a bias (DeepSeek-V3, arXiv:2412.19437, 2.1.2) score experts by a sigmoid.
+  // Where it is open and no key states it, as in files of llama.cpp's converter, networks that
+  // correct the choice by a bias (DeepSeek-V3, arXiv:2412.19437, 2.1.2) have a sigmoid.
   const std::string bias = fmt::format("blk.{}.exp_probs_b.bias", config.n_layers - 1);
-  if (keys.gguf().find_tensor(bias) != nullptr) routing.gating = Gating::kSigmoid;
+  const bool is_open = config.architecture->routing_keys == RoutingKeys::kAll;
+  if (is_open && keys.gguf().find_tensor(bias) != nullptr) routing.gating = Gating::kSigmoid;
   if (const int64_t stated = keys.integer(kExpertGating, 0); stated != 0) {
     if (stated < 1 || stated > 3) {
       keys.reject(kExpertGating, fmt::format("is {}", stated),
@@ -94,8 +95,6 @@ void read_experts(const ConfigKeys& keys, ModelConfig& config) {
       kSharedFeedForwardLength, kMaxWidth,
       keys.count_or(kExpertSharedCount, kMaxExperts, 0) * config.expert_feed_forward_length);
 }
-
-constexpr int64_t kMaxHeadLength = 65536;
 
 // Of latent attention: each head has keys and values of its own, whatever the file says for engines
 // that do without. Older files state the lengths of a head as other architectures' do.
@@ -268,15 +267,18 @@ std::vector<bool> rotated_layers(const ConfigKeys& keys, const ModelConfig& conf
   return rotated;
 }
 
-// Tensors and a file that says how many layers come before those with experts must agree.
+// Tensors and what a file says of the layers that have experts must agree.
 void check_dense(const ConfigKeys& keys, int64_t number, std::span<const OpSpec> layer) {
   constexpr std::string_view kKey = hyperparameter::kLeadingDense;
   if (keys.integer(hyperparameter::kExpertCount, 0) == 0) return;
   const bool is_dense = find_spec(layer, Checkpoint::kExperts) == nullptr;
   const int64_t leading = keys.integer(kKey, is_dense ? number + 1 : number);
-  if (is_dense == (number < leading)) return;
-  keys.reject(kKey, fmt::format("is {}, and layer {} {} experts", leading, number,
-                                is_dense ? "lacks" : "has"));
+  const int64_t step = keys.count_or(hyperparameter::kExpertStep, kMaxLayers, 1);
+  const bool is_between = number >= leading && (number + 1) % step != 0;
+  if (is_dense == (number < leading || is_between)) return;
+  keys.reject(is_between ? hyperparameter::kExpertStep : kKey,
+              fmt::format("is {}, and layer {} {} experts", is_between ? step : leading, number,
+                          is_dense ? "lacks" : "has"));
 }
 
 // Tensors and a file that says which layers have attention must agree.

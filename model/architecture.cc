@@ -150,6 +150,8 @@ constexpr auto kLlamaExperts = expert_layer(kLlamaAttention, kRoutedFfn);
 constexpr LayerVariant kLlamaVariants[] = {{.ops = kLlamaExperts, .tensor = "ffn_gate_inp"}};
 constexpr auto kLlamaShared = expert_layer(kLlamaAttention, kRoutedAndShared);
 constexpr LayerVariant kGraniteMoeVariants[] = {{.ops = kLlamaShared, .tensor = "ffn_gate_shexp"}};
+constexpr LayerVariant kErnieMoeVariants[] = {{.ops = kLlamaLayer, .without = "ffn_gate_inp"},
+                                              {.ops = kLlamaExperts, .without = "ffn_gate_shexp"}};
 
 constexpr auto normed_attention(Width of_q, Width of_k) {
   return join(qkv(C::kAttnNorm, Presence::kOptional), qk_norms(of_q, of_k),
@@ -342,6 +344,10 @@ constexpr Architecture kArchitectures[] = {
      .wide_scale_layers = 62,
      .soft_caps = true},
     {.name = "ernie4_5", .layer = kLlamaLayer, .rope_pairing = RopePairing::kAdjacent},
+    {.name = "ernie4_5-moe",
+     .layer = kLlamaShared,
+     .variants = kErnieMoeVariants,
+     .rope_pairing = RopePairing::kAdjacent},
     {.name = "seed_oss", .layer = kSeedOssLayer},
     {.name = "glm4", .layer = kGlm4Layer, .rope_pairing = RopePairing::kAdjacent},
     {.name = "glm4moe",

@@ -90,6 +90,7 @@ constexpr HfName kMixtral[] = {{"ffn_gate_inp", "mlp.gate"},
 constexpr HfName kMinimaxM2[] = {{"ffn_gate_inp", "mlp.gate"},
                                  {"ffn_gate_inp", "block_sparse_moe.gate"},
                                  {"exp_probs_b", "block_sparse_moe.e_score_correction_bias"}};
+constexpr HfName kErnieMoe[] = {{"exp_probs_b", "mlp.moe_statics.e_score_correction_bias"}};
 constexpr HfName kGraniteMoe[] = {{"ffn_gate_inp", "block_sparse_moe.router"},
                                   {"ffn_gate_inp", "block_sparse_moe.router.layer"},
                                   {kMixture, "block_sparse_moe.experts"}};
@@ -193,6 +194,14 @@ constexpr HfModel kModels[] = {
      .choice_bias = true,
      .rotary_dim = true},
     {.model_type = "ernie4_5", .architecture = "ernie4_5", .rope_pairing = RopePairing::kAdjacent},
+    {.model_type = "ernie4_5_moe",
+     .architecture = "ernie4_5-moe",
+     .names = kErnieMoe,
+     .rope_pairing = RopePairing::kAdjacent,
+     .routing = HfRouting::kStepped,
+     .choice_bias = true,
+     .choice_bias_row = true,
+     .left_out = "model.mtp_"},
     {.model_type = "arcee", .architecture = "arcee"},
     {.model_type = "seed_oss", .architecture = "seed_oss"},
     {.model_type = "gpt_oss",

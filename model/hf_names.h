@@ -37,6 +37,7 @@ enum class HfRouting : uint8_t {
   kSoftmax,  // n_routed_experts, by a softmax; in groups where topk_method says so; never
              // normalised
   kSigmoid,  // n_routed_experts in groups, by a sigmoid
+  kStepped,  // moe_num_experts, by a softmax, in the layers of a range and a step
 };
 
 // A kind of transformers' models: where its modules are, and how their weights differ from those of
@@ -61,8 +62,10 @@ struct HfModel {
   HfExperts experts = HfExperts::kEach;
   HfWindow window = HfWindow::kNone;
   HfRouting routing = HfRouting::kOwn;
-  bool choice_bias = false;  // the choice of experts has a bias
-  bool rotary_dim = false;   // rotary_dim may stand in the place of partial_rotary_factor
+  bool choice_bias = false;        // the choice of experts has a bias
+  bool choice_bias_row = false;    // which is a matrix of one row
+  std::string_view left_out = {};  // tensors whose names start so are none of the network's
+  bool rotary_dim = false;         // rotary_dim may stand in the place of partial_rotary_factor
 };
 
 std::span<const HfModel> hf_models();

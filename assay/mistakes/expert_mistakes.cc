@@ -168,16 +168,19 @@ const float* choice_bias(const Network& network, int layer) {
 }
 
 // The weights of experts by the scores that they are chosen by.
-void weigh_with_bias(const OpContext& context, const WeighCall& call, Kernels&) {
+void weigh_with_bias(const OpContext& context, const WeighCall& call, Kernels& kernels) {
   const float* bias = choice_bias(context.network, context.site.layer);
   const Routing& routing = call.routing;
+  WeighCall plain = call;
+  plain.routing.normalise = false;
+  plain.routing.scale = 1.0F;
+  kernels.run(plain);
   for (int64_t t = 0; t < call.n_tokens; ++t) {
     double sum = 0.0;
     std::vector<double> weights;
-    for (int64_t j = 0; j < routing.n_used; ++j) {
-      const int32_t id = call.ids[t * routing.n_used + j];
-      const auto score = static_cast<double>(call.scores[t * routing.n_experts + id]);
-      weights.push_back(1.0 / (1.0 + std::exp(-score)) + static_cast<double>(bias[id]));
+    for (int64_t j = t * routing.n_used; j < (t + 1) * routing.n_used; ++j) {
+      weights.push_back(static_cast<double>(call.weights[j]) +
+                        static_cast<double>(bias[call.ids[j]]));
       sum += weights.back();
     }
     for (size_t j = 0; j < weights.size(); ++j) {
@@ -238,7 +241,7 @@ std::vector<Mistake> choice_mistakes() {
            .possible =
                [has_bias](const Network& network, Op op) {
                  return has_bias(network, op) &&
-                        network.model->config().routing.gating == Gating::kSigmoid;
+                        network.model->config().routing.gating != Gating::kSoftmaxOfUsed;
                },
            .faults = {of_bias("expert-bias-in-weights",
                               "the bias of the choice is added to the experts' weights",

@@ -68,6 +68,9 @@ class FolderLister {
     const std::string path = std::string(config_.model->layers) + "." + layer;
     if (op.kind == OpKind::kExpertLinear) return add_experts(tensor, path, suffix);
     const std::string module = path + std::string(module_of(op));
+    if (op.kind == OpKind::kSelect && config_.model->choice_bias_row) {
+      return put_rows(module, {1, tensor.columns()}, tensor, 0);
+    }
     if (op.kind == OpKind::kAttention || op.kind == OpKind::kSelect) {
       return put_plain(module, tensor);
     }

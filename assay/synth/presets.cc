@@ -154,6 +154,13 @@ constexpr Preset kPresets[] = {
        "num_nextn_predict_layers": 0, "max_position_embeddings": 131072,
        "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-5, "rope_theta": 1000000.0,
        "tie_word_embeddings": false})"},
+    {"ernie-4.5-21b-a3b", R"({
+       "_name_or_path": "ERNIE-4.5-21B-A3B", "model_type": "ernie4_5_moe", "vocab_size": 103424,
+       "hidden_size": 2560, "intermediate_size": 12288, "moe_intermediate_size": 1536,
+       "num_hidden_layers": 28, "num_attention_heads": 20, "num_key_value_heads": 4,
+       "moe_num_experts": 64, "moe_k": 6, "moe_num_shared_experts": 2, "moe_layer_start_index": 1,
+       "moe_layer_interval": 1, "use_bias": false, "max_position_embeddings": 131072,
+       "rms_norm_eps": 1e-5, "rope_theta": 500000.0, "tie_word_embeddings": true})"},
     {"minimax-m2", R"({
        "_name_or_path": "MiniMax-M2", "model_type": "minimax_m2", "vocab_size": 200064,
        "hidden_size": 3072, "intermediate_size": 1536, "num_hidden_layers": 62,

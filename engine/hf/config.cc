@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/json_file.h"
+#include "engine/hf/expert_config.h"
 #include "engine/hf/json_object.h"
 #include "engine/hf/keys.h"
 #include "engine/hf/parts.h"
@@ -26,8 +27,6 @@ extern const std::string_view kClassDefaults;
 
 namespace {
 
-constexpr int64_t kMaxWidth = int64_t{1} << 20;
-constexpr int64_t kMaxLayers = 4096;
 constexpr int64_t kMaxPositions = int64_t{1} << 31;
 
 // What transformers takes where a config.json of this kind lacks a key.
@@ -60,7 +59,7 @@ constexpr Feature kFlags[] = {{"alibi", false},
 // These are refused wherever they are not null.
 constexpr const char* kObjects[] = {"quantization_config", "clip_qkv", "attention_chunk_size"};
 // And this one, but where HfModel::routing says what it is for.
-constexpr char kRoutedExperts[] = "n_routed_experts";
+constexpr char kRouted[] = "n_routed_experts";
 // Constants of the clamped SwiGLU that the kernels have.
 constexpr std::pair<const char*, double> kConstants[] = {{"swiglu_limit", 7.0},
                                                          {"swiglu_alpha", 1.702}};
@@ -78,9 +77,10 @@ void refuse_features(const ConfigObject& object, const HfConfig& config) {
   for (const char* key : kObjects) {
     if (object.find(key) != nullptr) object.refuse(key, "asks for what Assay does not compute");
   }
-  const bool is_routed = config.model->routing != HfRouting::kOwn;
-  if (!is_routed && object.find(kRoutedExperts) != nullptr) {
-    object.refuse(kRoutedExperts, "asks for what Assay does not compute");
+  const bool is_routed =
+      config.model->routing == HfRouting::kSoftmax || config.model->routing == HfRouting::kSigmoid;
+  if (!is_routed && object.find(kRouted) != nullptr) {
+    object.refuse(kRouted, "asks for what Assay does not compute");
   }
   for (const auto& [key, value] : kConstants) {
     if (object.positive({key}, value) != value) {
@@ -174,52 +174,6 @@ void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
       object.refuse("conv_bias", "is true", "Assay computes convolutions without a bias");
     }
     keys.whole(hyperparameter::kConvTaps, object.whole({"conv_L_cache"}, kMaxConvTaps));
-  }
-}
-
-// Of networks that have n_routed_experts, as DeepSeek's do.
-void read_shared_and_groups(const ConfigObject& object, HfConfig& config, Keys& keys) {
-  const bool sigmoid = config.model->routing == HfRouting::kSigmoid;
-  config.n_dense_layers = object.whole_or_zero("first_k_dense_replace", kMaxLayers);
-  keys.whole(hyperparameter::kLeadingDense, config.n_dense_layers);
-  keys.whole(hyperparameter::kExpertSharedCount,
-             object.whole({"n_shared_experts"}, config.n_experts));
-  keys.real(hyperparameter::kExpertWeightsScale, object.positive({"routed_scaling_factor"}));
-  keys.whole(hyperparameter::kExpertGating, sigmoid ? 2 : 1);
-  keys.flag(hyperparameter::kExpertWeightsNorm, sigmoid && object.flag("norm_topk_prob"));
-  if (object.whole({"moe_layer_freq"}, kMaxLayers, 1) != 1) {
-    object.refuse("moe_layer_freq", "is not 1", "Assay computes experts in all later layers");
-  }
-  constexpr char kMethod[] = "topk_method";
-  const std::string method = object.text({kMethod}, "greedy");
-  if (!sigmoid && method == "greedy") return;
-  if (!sigmoid && method != "group_limited_greedy") {
-    object.refuse(kMethod, fmt::format("is '{}'", method),
-                  "Assay computes greedy and group_limited_greedy");
-  }
-  keys.whole(hyperparameter::kExpertGroupCount, object.whole({"n_group"}, config.n_experts));
-  keys.whole(hyperparameter::kExpertGroupUsedCount, object.whole({"topk_group"}, config.n_experts));
-}
-
-void read_experts(const ConfigObject& object, HfConfig& config, Keys& keys) {
-  const KeyNames count = {"num_local_experts", "num_experts", kRoutedExperts};
-  if (object.find(object.present(count)) == nullptr) return;
-  config.n_experts = object.whole(count, 65536);
-  keys.whole(hyperparameter::kExpertCount, config.n_experts);
-  keys.whole(hyperparameter::kExpertUsedCount,
-             object.whole({"num_experts_per_tok"}, config.n_experts));
-  keys.whole(hyperparameter::kExpertFeedForwardLength,
-             object.whole({"moe_intermediate_size"}, kMaxWidth, config.feed_forward_length));
-  if (config.model->routing != HfRouting::kOwn) {
-    return read_shared_and_groups(object, config, keys);
-  }
-  // llama.cpp knows no default of this kind.
-  if (config.architecture->gating == Gating::kSigmoid) keys.whole(hyperparameter::kExpertGating, 2);
-  // Of qwen3_moe and olmoe; the others always do what their architecture has.
-  const bool may_differ =
-      config.model->model_type == "qwen3_moe" || config.model->model_type == "olmoe";
-  if (may_differ) {
-    keys.flag(hyperparameter::kExpertWeightsNorm, object.flag("norm_topk_prob"));
   }
 }
 
@@ -449,7 +403,7 @@ HfConfig read_hf_config(const std::string& json, const std::string& where) {
   const std::string& name = config.made.emplace_back(object.text({"_name_or_path"}, type));
   keys.own_text("general.name", name);
   read_shape(object, config, keys);
-  read_experts(object, config, keys);
+  read_expert_config(object, config, keys);
   read_activation(object, config, keys);
   read_multipliers(object, config, keys);
   read_soft_caps(object, config, keys);

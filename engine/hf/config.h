@@ -37,12 +37,14 @@ struct HfConfig {
   int64_t head_dim = 0;
   int64_t n_experts = 0;         // of a layer; 0: it has none
   int64_t n_dense_layers = 0;    // before the first with experts
+  int64_t expert_step = 1;       // every so-manieth layer behind those has them
   int64_t n_ignored_layers = 0;  // behind the network's own, which transformers does not read
   int64_t context_length = 0;
   int64_t feed_forward_length = 0;
   int64_t rotary_dim = 0;          // 0 where positions are learned
   bool tied = false;               // the output matrix is the token embedding
   bool tied_is_stated = false;     // otherwise the tensors decide
+  bool shares_expert = false;      // layers with experts have one that all tokens use
   bool has_q_lora = false;         // of latent attention: q is the product of a latent vector
   bool parallel_residual = false;  // attention and feed-forward read the same input
   HfParts parts;

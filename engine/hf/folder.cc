@@ -182,6 +182,7 @@ class TensorList {
     for (int64_t i = 0; i < config_.n_ignored_layers; ++i) {
       ignored.push_back(fmt::format("{}.{}.", config_.model->layers, config_.n_layers + i));
     }
+    if (!config_.model->left_out.empty()) ignored.emplace_back(config_.model->left_out);
     weights_.reject_leftovers(config_.model->model_type, ignored);
   }
 
@@ -257,8 +258,11 @@ class TensorList {
     if (path.empty()) return;
     const StoredTensor* stored = weights_.find(from + std::string(path));
     if (stored == nullptr) return;
+    FormedTensor tensor = readable(*stored);
+    const bool is_row = op.kind == OpKind::kSelect && config_.model->choice_bias_row;
+    if (is_row && tensor.dims.size() == 2 && tensor.dims.back() == 1) tensor.dims.pop_back();
     put(to + std::string(op.tensor) + (op.kind == OpKind::kSelect ? ".bias" : ".weight"),
-        aligned(readable(*stored), content_.made));
+        aligned(tensor, content_.made));
   }
 
   // A norm of each head, as modules of their own.

@@ -11,6 +11,10 @@
 
 namespace assay {
 
+// The largest numbers that a config.json may state.
+inline constexpr int64_t kMaxWidth = int64_t{1} << 20;
+inline constexpr int64_t kMaxLayers = 4096;
+
 // Writes HfConfig::metadata: what a GGUF file would have. Keys stand behind "<architecture>.", but
 // for those of hyperparameter::own.
 class Keys {

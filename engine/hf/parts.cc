@@ -60,6 +60,9 @@ std::vector<bool> expert_layers(const ConfigObject& object, const HfConfig& conf
       layers[static_cast<size_t>(dense)] = false;
     }
   }
+  for (int64_t i = 0; i < config.n_layers; ++i) {
+    if ((i + 1) % config.expert_step != 0) layers[static_cast<size_t>(i)] = false;
+  }
   const int64_t dense = std::min(config.n_dense_layers, config.n_layers);
   std::fill(layers.begin(), layers.begin() + dense, false);
   return layers;
@@ -109,8 +112,8 @@ bool has_part(const HfConfig& config, int64_t layer, std::string_view tensor) {
   if (tensor == "attn_norm_2") return parts.two_norms;
   if (tensor == "attn_q_norm" || tensor == "attn_k_norm") return parts.head_norms;
   if (tensor == "attn_q") return !config.has_q_lora && !parts.conv[static_cast<size_t>(layer)];
-  // Of the architectures that may do without, none that config.json states has it.
-  return tensor != "ffn_gate_shexp";
+  if (tensor == "ffn_gate_shexp") return config.shares_expert;
+  return true;
 }
 
 bool has_bias(const HfConfig& config, const OpSpec& op) {

@@ -19,7 +19,7 @@ REQUIRED = {
     *("num_hidden_layers", "n_layer"),
     *("num_attention_heads", "n_head"),
     *("intermediate_size", "moe_intermediate_size"),
-    *("num_local_experts", "num_experts", "n_routed_experts"),
+    *("num_local_experts", "num_experts", "moe_num_experts", "n_routed_experts"),
     "eos_token_id",  # which is a vocabulary's
 }
 # Of a rotation: the names that a class may have for each outside of rope_parameters, as older files state them.

@@ -83,6 +83,9 @@ class _Layer:
             return Rule(f"{self._layer}.{reader}", "", of="input")
         if kind != "add":
             return None
+        if out == "ffn_out":  # of routed and shared experts, which models compute in either order
+            routed = next(op[4] for op in self._ops if op[0] == inputs[0])
+            return Rule(f"{self._layer}.{routed.rpartition('.')[0]}", "")
         stream, branch = (self._entering if name == "output" else self._rules[name] for name in inputs)
         # One of them may be [sequences, tokens, n], and the other, of experts, [sequences * tokens, n].
         return replace(

@@ -43,6 +43,7 @@ GOLDENS = {
     "deepseek3": ABSORBED,
     "dots1": NO_OUT,
     "ernie4_5": NO_OUT,
+    "ernie4_5-moe": set(),
     "falcon": PARALLEL,
     "falcon-40b": PARALLEL,
     "gemma2": NO_OUT | POST_NORMS,

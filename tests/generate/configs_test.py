@@ -55,6 +55,10 @@ OF_TYPE = {
     "deepseek_v3": LATENT,
     "minimax_m2": {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 16},
     "dots1": SIGMOID,
+    "ernie4_5_moe": {
+        **{"moe_num_experts": 4, "moe_k": 2, "moe_num_shared_experts": 1, "moe_intermediate_size": 32},
+        **{"moe_layer_start_index": 1, "moe_layer_interval": 1},
+    },
     "glm4_moe": SIGMOID | {"use_qk_norm": True, "head_dim": 16},
     "lfm2": {"layer_types": ["conv", "full_attention", "conv", "full_attention"]},
 }

@@ -36,7 +36,7 @@ if not MISSING:
 MODELS = (
     "llama3 mixtral qwen2.5 qwen3 qwen3moe phi2 phi3 olmo2 olmo3 olmoe granite granitemoe gpt2 gptneox starcoder2 "
     "stablelm command-r-plus cohere2 falcon nemotron arcee smollm3 exaone4 gemma2 gemma3 ernie4_5 seed_oss glm4 "
-    "glm4moe dots1 minimax-m2 gpt-oss deepseek2 deepseek3 lfm2"
+    "glm4moe dots1 minimax-m2 ernie4_5-moe gpt-oss deepseek2 deepseek3 lfm2"
 ).split()
 GELU = {"gemma2", "gemma3", "gpt2", "gptneox", "phi2", "starcoder2", "falcon"}
 # What llama.cpp computes otherwise than is published stands in the way of all else.
@@ -178,6 +178,7 @@ ADDED = {
     "embedding_scale": [3.0],
     "expert_gating_func": [1, 2, 3],
     "expert_group_count": [2, 1, 0],
+    "interleave_moe_layer_step": [1, 2, 0],
     "expert_shared_count": [1, 0],
     "expert_weights_norm": [True, False],
     "expert_weights_scale": [2.5],

@@ -137,6 +137,15 @@ EXPERTS = (
         GAIN | {"embed_tokens": 3.0},
     ),
     Family(
+        "ernie4_5-moe", "Ernie4_5_MoeConfig", 147,
+        GROUPED | dict(
+            intermediate_size=128, moe_intermediate_size=32, moe_num_experts=6, moe_k=2, moe_num_shared_experts=2,
+            moe_layer_start_index=1, rms_norm_eps=0.046875, rope_parameters=rope(23456.0), use_bias=False,
+            tie_word_embeddings=False
+        ),
+        GAIN | {"embed_tokens": 3.0},
+    ),
+    Family(
         "minimax-m2", "MiniMaxM2Config", 146,
         HEADS | dict(
             intermediate_size=32, num_local_experts=6, num_experts_per_tok=2, rms_norm_eps=0.046875, rotary_dim=12,

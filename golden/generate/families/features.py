@@ -217,6 +217,11 @@ FEATURES = {
         "partial rotation": base(23456.0, partial_rotary_factor=1.0),
         "experts of a token": dict(num_experts_per_tok=3),
     },
+    "ernie4_5-moe": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "rotary base": base(10000.0),
+        "experts of a token": dict(moe_k=3),
+    },
     "dots1": SIGMOID | {"rotary base": base(10000.0)},
     "glm4moe": GLM4_MOE | {"norms of heads": dict(use_qk_norm=False)},
     "glm4moe-air": GLM4_MOE,

@@ -1,0 +1,85 @@
+#include "engine/hf/expert_config.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "model/hyperparameter_keys.h"
+
+namespace assay {
+namespace {
+
+// Of networks that have n_routed_experts, as DeepSeek's do.
+void read_shared_and_groups(const ConfigObject& object, HfConfig& config, Keys& keys) {
+  const bool sigmoid = config.model->routing == HfRouting::kSigmoid;
+  config.n_dense_layers = object.whole_or_zero("first_k_dense_replace", kMaxLayers);
+  keys.whole(hyperparameter::kLeadingDense, config.n_dense_layers);
+  keys.whole(hyperparameter::kExpertSharedCount,
+             object.whole({"n_shared_experts"}, config.n_experts));
+  keys.real(hyperparameter::kExpertWeightsScale, object.positive({"routed_scaling_factor"}));
+  keys.whole(hyperparameter::kExpertGating, sigmoid ? 2 : 1);
+  keys.flag(hyperparameter::kExpertWeightsNorm, sigmoid && object.flag("norm_topk_prob"));
+  if (object.whole({"moe_layer_freq"}, kMaxLayers, 1) != 1) {
+    object.refuse("moe_layer_freq", "is not 1", "Assay computes experts in all later layers");
+  }
+  constexpr char kMethod[] = "topk_method";
+  const std::string method = object.text({kMethod}, "greedy");
+  if (!sigmoid && method == "greedy") return;
+  if (!sigmoid && method != "group_limited_greedy") {
+    object.refuse(kMethod, fmt::format("is '{}'", method),
+                  "Assay computes greedy and group_limited_greedy");
+  }
+  keys.whole(hyperparameter::kExpertGroupCount, object.whole({"n_group"}, config.n_experts));
+  keys.whole(hyperparameter::kExpertGroupUsedCount, object.whole({"topk_group"}, config.n_experts));
+}
+
+// Of networks that have moe_num_experts, as Ernie 4.5 does.
+void read_stepped(const ConfigObject& object, HfConfig& config, Keys& keys) {
+  constexpr char kShared[] = "moe_num_shared_experts";
+  constexpr char kLast[] = "moe_layer_end_index";
+  if (object.flag("use_bias")) object.refuse("use_bias", "asks for what Assay does not compute");
+  config.n_dense_layers = object.whole_or_zero("moe_layer_start_index", kMaxLayers);
+  config.expert_step = object.whole({"moe_layer_interval"}, kMaxLayers);
+  const rapidjson::Value* last = object.find(kLast);
+  const bool is_open = last != nullptr && last->IsInt() && last->GetInt() == -1;
+  if (!is_open && object.whole_or_zero(kLast, kMaxLayers) < config.n_layers - 1) {
+    object.refuse(kLast, "leaves later layers without experts",
+                  "Assay computes experts in all later layers");
+  }
+  keys.whole(hyperparameter::kLeadingDense, config.n_dense_layers);
+  keys.whole(hyperparameter::kExpertStep, config.expert_step);
+  const int64_t shared = object.whole_or_zero(kShared, config.n_experts);
+  config.shares_expert = shared > 0;
+  if (shared == 0) return;
+  keys.whole(hyperparameter::kExpertSharedCount, shared);
+  keys.whole(hyperparameter::kSharedFeedForwardLength,
+             shared * object.whole({"moe_intermediate_size"}, kMaxWidth));
+}
+
+}  // namespace
+
+void read_expert_config(const ConfigObject& object, HfConfig& config, Keys& keys) {
+  const KeyNames count = {"num_local_experts", "num_experts", "moe_num_experts",
+                          "n_routed_experts"};
+  if (object.find(object.present(count)) == nullptr) return;
+  config.n_experts = object.whole(count, 65536);
+  keys.whole(hyperparameter::kExpertCount, config.n_experts);
+  keys.whole(hyperparameter::kExpertUsedCount,
+             object.whole({"num_experts_per_tok", "moe_k"}, config.n_experts));
+  keys.whole(hyperparameter::kExpertFeedForwardLength,
+             object.whole({"moe_intermediate_size"}, kMaxWidth, config.feed_forward_length));
+  if (config.model->routing == HfRouting::kStepped) return read_stepped(object, config, keys);
+  if (config.model->routing != HfRouting::kOwn) {
+    return read_shared_and_groups(object, config, keys);
+  }
+  // llama.cpp knows no default of this kind.
+  if (config.architecture->gating == Gating::kSigmoid) keys.whole(hyperparameter::kExpertGating, 2);
+  // Of qwen3_moe and olmoe; the others always do what their architecture has.
+  const bool may_differ =
+      config.model->model_type == "qwen3_moe" || config.model->model_type == "olmoe";
+  if (may_differ) {
+    keys.flag(hyperparameter::kExpertWeightsNorm, object.flag("norm_topk_prob"));
+  }
+}
+
+}  // namespace assay

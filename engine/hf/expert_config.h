@@ -1,0 +1,12 @@
+#pragma once
+
+#include "engine/hf/json_object.h"
+#include "engine/hf/keys.h"
+
+namespace assay {
+
+// What a config.json says of experts: their numbers, which layers have them, and how they are
+// chosen and weighed.
+void read_expert_config(const ConfigObject& object, HfConfig& config, Keys& keys);
+
+}  // namespace assay

@@ -24,9 +24,9 @@ namespace assay {
 namespace {
 
 constexpr std::string_view kLlamaCppMap = R"json({"rules": [
-{"regex": "(?:inp_)?embd", "to": "embedding", "arch": ["!gpt2", "!gemma", "!gemma2", "!gemma3"]},
+{"regex": "(?:inp_)?embd", "to": "embedding", "arch": ["!gpt2", "!starcoder", "!gemma", "!gemma2", "!gemma3"]},
 {"name": "inp_scaled", "to": "embedding", "arch": ["gemma", "gemma2", "gemma3"]},
-{"name": "inpL", "to": "embedding", "arch": ["gpt2"]},
+{"name": "inpL", "to": "embedding", "arch": ["gpt2", "starcoder"]},
 {"name": "result_norm", "to": "final_norm"},
 {"name": "result_output", "to": "logits"},
 
@@ -34,16 +34,16 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 {"regex": "attn_norm(?:_2)?-([0-9]+)", "to": "layer_{N}_attn_norm", "take": 0, "arch": ["falcon"]},
 {"regex": "attn_norm(?:_2)?-([0-9]+)", "to": "layer_{N}_ffn_norm", "take": 1, "optional": true, "arch": ["falcon"]},
 
-{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": -2, "arch": ["!phi3", "!gpt2", "!stablelm", "!command-r", "!deepseek2", "!lfm2"]},
-{"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": -1, "arch": ["!phi3", "!gpt2", "!exaone4", "!smollm3", "!cohere2", "!deepseek2", "!lfm2"]},
-{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": -2, "arch": ["!gpt2", "!stablelm", "!command-r", "!deepseek2", "!lfm2"]},
-{"name": "Kcur-{N}", "to": "layer_{N}_k_rope", "take": -1, "arch": ["!gpt2", "!exaone4", "!smollm3", "!cohere2", "!deepseek2", "!lfm2"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": -2, "arch": ["!phi3", "!gpt2", "!starcoder", "!stablelm", "!command-r", "!deepseek2", "!lfm2"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": -1, "arch": ["!phi3", "!gpt2", "!starcoder", "!exaone4", "!smollm3", "!cohere2", "!deepseek2", "!lfm2"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": -2, "arch": ["!gpt2", "!starcoder", "!stablelm", "!command-r", "!deepseek2", "!lfm2"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k_rope", "take": -1, "arch": ["!gpt2", "!starcoder", "!exaone4", "!smollm3", "!cohere2", "!deepseek2", "!lfm2"]},
 {"name": "Vcur-{N}", "to": "layer_{N}_v", "take": -1, "arch": ["!deepseek2"]},
 {"name": "Qcur_normed-{N}", "to": "layer_{N}_q_norm", "arch": ["!exaone4"]},
 {"name": "Kcur_normed-{N}", "to": "layer_{N}_k_norm", "arch": ["!exaone4"]},
 
-{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": -1, "arch": ["gpt2", "lfm2"]},
-{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": -1, "arch": ["gpt2", "lfm2"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": -1, "arch": ["gpt2", "starcoder", "lfm2"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": -1, "arch": ["gpt2", "starcoder", "lfm2"]},
 {"name": "Qcur-{N}", "to": "layer_{N}_q", "take": 0, "arch": ["phi3"]},
 {"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": 1, "arch": ["phi3"]},
 {"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": 2, "optional": true, "arch": ["smollm3", "cohere2"]},

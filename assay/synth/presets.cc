@@ -85,6 +85,11 @@ constexpr Preset kPresets[] = {
        "num_attention_heads": 40, "num_key_value_heads": 10, "max_position_embeddings": 4096,
        "original_max_position_embeddings": 4096, "sliding_window": 2047,
        "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": false})"},
+    {"starcoderbase-1b", R"({
+       "_name_or_path": "StarCoderBase-1B", "model_type": "gpt_bigcode", "vocab_size": 49152,
+       "n_embd": 2048, "n_layer": 24, "n_head": 16, "n_inner": 8192, "n_positions": 8192,
+       "activation_function": "gelu_pytorch_tanh", "multi_query": true,
+       "layer_norm_epsilon": 1e-5, "tie_word_embeddings": true})"},
     {"gpt2-124m", R"({
        "_name_or_path": "GPT-2 124M", "model_type": "gpt2", "vocab_size": 50257, "n_embd": 768,
        "n_layer": 12, "n_head": 12, "n_positions": 1024, "layer_norm_epsilon": 1e-5})"},

@@ -90,6 +90,10 @@ void refuse_features(const ConfigObject& object, const HfConfig& config) {
 }
 
 int64_t kv_heads(const ConfigObject& object, const HfConfig& config) {
+  if (config.model->model_type == "gpt_bigcode") {
+    if (object.flag("multi_query")) return 1;
+    object.refuse("multi_query", "is false", "Assay runs it with one head of keys and values");
+  }
   if (config.model->model_type == "falcon" && !object.flag("new_decoder_architecture")) {
     return object.flag("multi_query") ? 1 : config.n_heads;
   }

@@ -678,6 +678,11 @@ MODELS = {
         "variants": (((("with", "ln_attn"), ), LAYERS["falcon, 1"]),), "rotation": "apply_rotary_pos_emb",
         "fused_by_kv_head": True,
     },
+    "gpt_bigcode": {
+        "architecture": "starcoder", "layer": LAYERS["gpt2"], "layers": "transformer.h",
+        "token_embd": "transformer.wte", "position_embd": "transformer.wpe", "output_norm": "transformer.ln_f",
+        "output": "lm_head",
+    },
     "starcoder2": {
         "architecture": "starcoder2", "layer": LAYERS["starcoder2"], "layers": "model.layers",
         "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",

@@ -8,7 +8,7 @@ except ImportError:
 
 TINY = dict(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, head_dim=8)
 TINY |= dict(num_key_value_heads=2, pad_token_id=None, bos_token_id=None, eos_token_id=None)
-OWN_NAMES = {"gpt2": dict(n_inner=48, n_positions=64)}
+OWN_NAMES = dict.fromkeys(("gpt2", "gpt_bigcode"), dict(n_inner=48, n_positions=64))
 LATENT = ("deepseek_v2", "deepseek_v3")
 ROUTED = ("glm4_moe", "dots1", *LATENT)
 EXPERTS = ("mixtral", "qwen3_moe", "olmoe", "granitemoe", "gpt_oss", "minimax_m2", "ernie4_5_moe", *ROUTED)
@@ -21,7 +21,7 @@ SIZES = dict(q_lora_rank=20, kv_lora_rank=16, qk_nope_head_dim=12, qk_rope_head_
 OWN_NAMES |= {kind: OWN_NAMES[kind] | SIZES | dict(num_key_value_heads=4) for kind in LATENT}
 SCALES = dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=2.5)
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6]
-HAS_OWN_HEAD_DIM = ("falcon", "gpt_neox", "gpt2", "phi", "stablelm")  # hidden_size / heads
+HAS_OWN_HEAD_DIM = ("falcon", "gpt_neox", "gpt2", "gpt_bigcode", "phi", "stablelm")  # hidden_size / heads
 
 
 def model_of(kind, **settings):

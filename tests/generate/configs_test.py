@@ -43,6 +43,7 @@ SIGMOID = {
 }
 OF_TYPE = {
     "gpt2": {"vocab_size": 128, "n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 64, "n_inner": 96},
+    "gpt_bigcode": {"vocab_size": 128, "n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 64, "n_inner": 96},
     "mixtral": {"num_local_experts": 4},
     "qwen3_moe": {"num_experts": 4, "moe_intermediate_size": 32, "num_experts_per_tok": 2, "head_dim": 16},
     "olmoe": {"num_experts": 4, "num_experts_per_tok": 2},
@@ -131,7 +132,7 @@ def changes(config):
 
 
 def config_of(model_type):
-    usual = {} if model_type == "gpt2" else USUAL
+    usual = {} if model_type in ("gpt2", "gpt_bigcode") else USUAL
     config = CONFIG_MAPPING[model_type](**{**usual, **OF_TYPE.get(model_type, {})}).to_dict()
     config.pop("transformers_version", None)
     if config.get("sliding_window"):

@@ -11,6 +11,13 @@ DENSE = (
         ),
     ),
     Family(
+        "starcoder", "GPTBigCodeConfig", 148,
+        dict(
+            n_embd=64, n_head=4, n_layer=2, n_inner=256, layer_norm_epsilon=0.046875, multi_query=True,
+            activation_function="gelu_pytorch_tanh", tie_word_embeddings=True
+        ),
+    ),
+    Family(
         "gptneox", "GPTNeoXConfig", 102,
         SMALL | dict(
             intermediate_size=96, layer_norm_eps=0.046875, rope_parameters=rope(10000.0, partial_rotary_factor=0.5),

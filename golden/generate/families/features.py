@@ -33,6 +33,10 @@ GLM4_MOE = SIGMOID | {
 }
 FEATURES = {
     "starcoder2": {"epsilon": dict(norm_epsilon=1e-5), "rotary base": base(10000.0)},
+    "starcoder": {
+        "epsilon": dict(layer_norm_epsilon=1e-5),
+        "GELU": dict(activation_function="silu"),
+    },
     "gptneox": {
         "epsilon": dict(layer_norm_eps=1e-5),
         "partial rotation": base(10000.0, partial_rotary_factor=1.0),
@@ -243,6 +247,6 @@ GELU_NOTES = {
     "tanh": "llama.cpp looks GELU up in a table of float16 values",
     "erf": "llama.cpp takes the GELU with tanh, from a table of float16 values, for the one with erf",
 }
-GELU = {"starcoder2": "tanh", "gptneox": "erf", "gptneox-sequential": "tanh", "phi2": "tanh", "falcon": "erf"}
+GELU = {"starcoder": "tanh", "starcoder2": "tanh", "gptneox": "erf", "gptneox-sequential": "tanh", "phi2": "tanh", "falcon": "erf"}
 GELU |= {"falcon-40b": "erf", "gemma": "tanh", "gemma2": "tanh", "gemma3": "tanh"}
 LLAMA_CPP_NOTES = NOT_BY_LLAMA_CPP | {name: GELU_NOTES[kind] for name, kind in GELU.items()}

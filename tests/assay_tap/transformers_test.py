@@ -413,7 +413,7 @@ class OwnRules(unittest.TestCase):
         model, ids = Blocks(), torch.tensor([4, 7])
         entering = Rule("blocks.*", "", of="input")
         seen = collected(model, lambda: model(ids), rules=[Rule("blocks.*.0", "sum_{0}", change=add, beside=entering)])
-        expected = model.blocks[0][0](torch.ones(6))[:6] + 1
+        expected = model.blocks[0][0](torch.ones(2, 6))[1, :6] + 1  # of one row the last bit may differ
         self.assertEqual(sorted(seen), [("sum_0", 0), ("sum_0", 1)])
         np.testing.assert_array_equal(seen["sum_0", 1], expected.detach().numpy())
         with self.assertRaisesRegex(LogError, "sum_0 was computed before blocks.0.1, which its rule needs"):

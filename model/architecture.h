@@ -70,8 +70,8 @@ struct Architecture {
   SlidingWindow sliding_window = SlidingWindow::kIgnored;
   int64_t default_window = 0;  // where the file states none
   bool needs_window = false;   // a file that states it may not state 0
-  int window_period = 0;       // every so-manieth layer has no window; 0: all have it
-  int unrotated_period = 0;    // every so-manieth layer is not rotated; 0: all are
+  int window_period = 0;       // every nth layer has no window; 0: all have it
+  int unrotated_period = 0;    // every nth layer is not rotated; 0: all are
   Rotated rotated = Rotated::kAll;
   bool local_rope = false;        // layers with a window have a base of their own, and no scaling
   double local_rope_base = 0.0;   // the default of that base; 0: as the others

@@ -44,7 +44,7 @@ inline constexpr std::string_view kLatentKeyLength = "attention.key_length_mla";
 inline constexpr std::string_view kLatentValueLength = "attention.value_length_mla";
 inline constexpr std::string_view kConvTaps = "shortconv.l_cache";
 inline constexpr std::string_view kLeadingDense = "leading_dense_block_count";
-// Every so-manieth layer behind those has experts.
+// n: of the layers behind those, every nth of all has experts.
 inline constexpr std::string_view kExpertStep = "interleave_moe_layer_step";    // else 1
 inline constexpr std::string_view kSlidingWindow = "attention.sliding_window";  // else, and 0: none
 // Which layers have the window: a number as Architecture::window_period, or true or false of each,

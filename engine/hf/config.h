@@ -37,7 +37,7 @@ struct HfConfig {
   int64_t head_dim = 0;
   int64_t n_experts = 0;         // of a layer; 0: it has none
   int64_t n_dense_layers = 0;    // before the first with experts
-  int64_t expert_step = 1;       // every so-manieth layer behind those has them
+  int64_t expert_step = 1;       // of those behind, every nth of all layers has them
   int64_t n_ignored_layers = 0;  // behind the network's own, which transformers does not read
   int64_t context_length = 0;
   int64_t feed_forward_length = 0;

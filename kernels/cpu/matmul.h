@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/simd.h"
@@ -12,20 +13,20 @@ namespace assay::ASSAY_ISA {
 
 // Two matrices of rows that are multiplied with each other, every row of `w` with every row of
 // `x`, and where the product of row r and token t goes: out[t * out_stride + r].
-template <class Real>
+template <class Weight>
 struct Panel {
-  const Real* w;  // in double with zeros behind each row, up to a multiple of 16
+  const Weight* w;  // in double with zeros behind each row, up to a multiple of 16
   int64_t w_stride;
   const float* x;
   int64_t columns;    // also the stride of x
-  const float* bias;  // in double; may be null
+  const float* bias;  // of sums in double; may be null
   float* out;
   int64_t out_stride;
 };
 
-template <class Sums, int64_t kRows, int64_t kTokens, class LoadW, class LoadX>
-ASSAY_ALWAYS_INLINE void accumulate_tile(const Panel<typename Sums::Real>& p, int64_t column,
-                                         LoadW load_w, LoadX load_x,
+template <class Sums, int64_t kRows, int64_t kTokens, class Weight, class LoadW, class LoadX>
+ASSAY_ALWAYS_INLINE void accumulate_tile(const Panel<Weight>& p, int64_t column, LoadW load_w,
+                                         LoadX load_x,
                                          typename Sums::Lanes (&sums)[kTokens][kRows]) {
   typename Sums::Lanes w[kRows];
 #pragma GCC unroll 8
@@ -39,9 +40,8 @@ ASSAY_ALWAYS_INLINE void accumulate_tile(const Panel<typename Sums::Real>& p, in
 }
 
 // kRows x kTokens products, each in the order of dot_rows; their sums stay in registers.
-template <class Sums, int64_t kRows, int64_t kTokens>
-void multiply_tile(const Panel<typename Sums::Real>& p) {
-  using Real = typename Sums::Real;
+template <class Sums, int64_t kRows, int64_t kTokens, class Weight>
+void multiply_tile(const Panel<Weight>& p) {
   typename Sums::Lanes sums[kTokens][kRows];
 #pragma GCC unroll 8
   for (int64_t t = 0; t < kTokens; ++t) {
@@ -51,14 +51,14 @@ void multiply_tile(const Panel<typename Sums::Real>& p) {
   int64_t column = 0;
   for (; column + 16 <= p.columns; column += 16) {
     accumulate_tile<Sums, kRows, kTokens>(
-        p, column, [](const Real* w) { return load(w); },
-        [](const float* x) { return Sums::load_floats(x); }, sums);
+        p, column, [](const Weight* w) { return Sums::load_numbers(w); },
+        [](const float* x) { return Sums::load_numbers(x); }, sums);
   }
   if (const int64_t left = p.columns - column; left > 0) {
     const auto load_left = [left](const float* x) { return Sums::lanes(load_partial(x, left)); };
-    if constexpr (Sums::kInDouble) {
+    if constexpr (std::is_same_v<Weight, double>) {
       accumulate_tile<Sums, kRows, kTokens>(
-          p, column, [](const Real* w) { return load(w); }, load_left, sums);
+          p, column, [](const double* w) { return load(w); }, load_left, sums);
     } else {
       accumulate_tile<Sums, kRows, kTokens>(p, column, load_left, load_left, sums);
     }
@@ -69,8 +69,11 @@ void multiply_tile(const Panel<typename Sums::Real>& p) {
     if constexpr (Sums::kInDouble) {
 #pragma GCC unroll 8
       for (int64_t r = 0; r < kRows; ++r) out[r] = rounded_with_bias(sum(sums[t][r]), p.bias, r);
-    } else if constexpr (kRows == 4) {
-      store_sums(out, sums[t][0], sums[t][1], sums[t][2], sums[t][3]);
+    } else if constexpr (kRows % 4 == 0) {
+#pragma GCC unroll 8
+      for (int64_t r = 0; r < kRows; r += 4) {
+        store_sums(out + r, sums[t][r], sums[t][r + 1], sums[t][r + 2], sums[t][r + 3]);
+      }
     } else {
 #pragma GCC unroll 8
       for (int64_t r = 0; r < kRows; ++r) out[r] = sum(sums[t][r]);
@@ -78,9 +81,9 @@ void multiply_tile(const Panel<typename Sums::Real>& p) {
   }
 }
 
-// `n_rows` rows of w with the kTokens rows of x.
-template <class Sums, int64_t kTokens>
-void multiply_token_tile(Panel<typename Sums::Real> p, int64_t n_rows) {
+// `n_rows` rows of w with the kTokens rows of x. Few tokens leave registers for twice as many rows.
+template <class Sums, int64_t kTokens, class Weight>
+void multiply_token_tile(Panel<Weight> p, int64_t n_rows) {
   const auto multiply = [&]<int64_t kRows>(Count<kRows>) {
     for (; n_rows >= kRows; n_rows -= kRows) {
       multiply_tile<Sums, kRows, kTokens>(p);
@@ -89,13 +92,14 @@ void multiply_token_tile(Panel<typename Sums::Real> p, int64_t n_rows) {
       if (p.bias != nullptr) p.bias += kRows;
     }
   };
+  if constexpr (2 * kTokens <= Sums::kTokens) multiply(Count<2 * Sums::kRows>());
   multiply(Count<Sums::kRows>());
   multiply(Count<1>());
 }
 
 // As multiply_token_tile for n_tokens <= kTokens.
-template <class Sums, int64_t kTokens>
-void multiply_tokens(const Panel<typename Sums::Real>& p, int64_t n_rows, int64_t n_tokens) {
+template <class Sums, int64_t kTokens, class Weight>
+void multiply_tokens(const Panel<Weight>& p, int64_t n_rows, int64_t n_tokens) {
   if constexpr (kTokens > 0) {
     if (n_tokens == kTokens) return multiply_token_tile<Sums, kTokens>(p, n_rows);
     multiply_tokens<Sums, kTokens - 1>(p, n_rows, n_tokens);
@@ -172,8 +176,8 @@ inline void prefetch_part(const uint8_t* begin, const uint8_t* end, int64_t i, i
 }
 
 // `n_rows` rows, at `panel`, with all tokens. `next` to `next_end`: the weights that follow.
-template <class Sums>
-void multiply_panel(const MatmulCall& m, const typename Sums::Real* panel, int64_t first_row,
+template <class Sums, class Weight>
+void multiply_panel(const MatmulCall& m, const Weight* panel, int64_t w_stride, int64_t first_row,
                     int64_t n_rows, const uint8_t* next, const uint8_t* next_end, float* tile) {
   const int64_t columns = m.w.columns;
   const float* bias = Sums::kInDouble && m.bias != nullptr ? m.bias + first_row : nullptr;
@@ -183,13 +187,14 @@ void multiply_panel(const MatmulCall& m, const typename Sums::Real* panel, int64
                   (m.n_tokens + Sums::kTokens - 1) / Sums::kTokens);
     const float* x = m.x + t * columns;
     if constexpr (!Sums::kInDouble) x = aligned(x, n * columns, tile);
-    multiply_tokens<Sums, Sums::kTokens>({panel, panel_stride(columns), x, columns, bias,
-                                          m.out + t * m.w.rows + first_row, m.w.rows},
-                                         n_rows, n);
+    const Panel<Weight> p{panel,   w_stride, x, columns, bias, m.out + t * m.w.rows + first_row,
+                          m.w.rows};
+    multiply_tokens<Sums, Sums::kTokens>(p, n_rows, n);
   }
 }
 
-// Rows [first, last), at `rows`, with several tokens.
+// Rows [first, last), at `rows`, with several tokens. Floats that are summed in double are read
+// where they are.
 template <class Sums>
 void multiply_panels(const MatmulCall& m, const uint8_t* rows, int64_t first, int64_t last,
                      void* scratch) {
@@ -201,19 +206,29 @@ void multiply_panels(const MatmulCall& m, const uint8_t* rows, int64_t first, in
   auto* floats = reinterpret_cast<float*>(panel + panel_numbers<Sums>(columns));
   for (int64_t row = first; row < last; row += at_once) {
     const int64_t n_rows = last - row < at_once ? last - row : at_once;
-    for (int64_t r = 0; r < n_rows; ++r, rows += stride) {
-      auto* const own = panel + r * panel_stride(columns);
-      if constexpr (Sums::kInDouble) {
-        functions.read(rows, columns, floats);
-        widen(floats, columns, own);
-      } else {
-        functions.read(rows, columns, own);
-      }
-    }
+    const uint8_t* const own = rows;
+    rows += static_cast<size_t>(n_rows) * stride;
     const int64_t left = last - row - n_rows;
     const int64_t n_next = left < at_once ? left : at_once;
-    multiply_panel<Sums>(m, panel, row, n_rows, rows, rows + static_cast<size_t>(n_next) * stride,
-                         floats);
+    const uint8_t* const next_end = rows + static_cast<size_t>(n_next) * stride;
+    if constexpr (Sums::kInDouble) {
+      if (m.w.type == TensorType::kF32 && reinterpret_cast<uintptr_t>(own) % alignof(float) == 0) {
+        multiply_panel<Sums>(m, reinterpret_cast<const float*>(own), columns, row, n_rows, rows,
+                             next_end, floats);
+        continue;
+      }
+    }
+    for (int64_t r = 0; r < n_rows; ++r) {
+      const uint8_t* const from = own + static_cast<size_t>(r) * stride;
+      auto* const to = panel + r * panel_stride(columns);
+      if constexpr (Sums::kInDouble) {
+        functions.read(from, columns, floats);
+        widen(floats, columns, to);
+      } else {
+        functions.read(from, columns, to);
+      }
+    }
+    multiply_panel<Sums>(m, panel, panel_stride(columns), row, n_rows, rows, next_end, floats);
   }
 }
 

@@ -23,7 +23,7 @@ struct FloatSums {
 
   static ASSAY_ALWAYS_INLINE Lanes zero() { return splat(0.0F); }
   static ASSAY_ALWAYS_INLINE Lanes lanes(F32x16 a) { return a; }
-  static ASSAY_ALWAYS_INLINE Lanes load_floats(const float* x) { return load(x); }
+  static ASSAY_ALWAYS_INLINE Lanes load_numbers(const float* x) { return load(x); }
   static ASSAY_ALWAYS_INLINE F32x16 floats(Lanes a) { return a; }
   // a * b + c
   static ASSAY_ALWAYS_INLINE Lanes add_product(Lanes a, Lanes b, Lanes c) { return fma(a, b, c); }
@@ -40,7 +40,8 @@ struct DoubleSums {
 
   static ASSAY_ALWAYS_INLINE Lanes zero() { return splat(0.0); }
   static ASSAY_ALWAYS_INLINE Lanes lanes(const F32x16& a) { return to_double(a); }
-  static ASSAY_ALWAYS_INLINE Lanes load_floats(const float* x) { return load_as_double(x); }
+  static ASSAY_ALWAYS_INLINE Lanes load_numbers(const float* x) { return load_as_double(x); }
+  static ASSAY_ALWAYS_INLINE Lanes load_numbers(const double* x) { return load(x); }
   static ASSAY_ALWAYS_INLINE F32x16 floats(const Lanes& a) { return to_float(a); }
   static ASSAY_ALWAYS_INLINE Lanes add_product(const Lanes& a, const Lanes& b, const Lanes& c) {
     return add_exact_product(a, b, c);

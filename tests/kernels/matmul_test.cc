@@ -178,6 +178,24 @@ TEST_P(LargeMatmulTest, ManyPanels) {
   }
 }
 
+// A file may state an alignment of one byte.
+TEST_P(LargeMatmulTest, FloatsAtAnyAddressHaveTheSameProducts) {
+  const TestKernels kernels(GetParam());
+  const TestMatrix w(TensorType::kF32, 71, 300);
+  const size_t bytes = row_bytes(w.type, w.columns) * static_cast<size_t>(w.rows);
+  std::vector<uint8_t> moved(bytes + alignof(float));
+  const std::vector<float> x = Random(2).floats(7 * w.columns);
+  const std::vector<float> expected = multiply(*kernels.operator->(), w, {}, x);
+  for (size_t by = 0; by < alignof(float); ++by) {
+    std::memcpy(moved.data() + by, w.matrix().data, bytes);
+    WeightMatrix there = w.matrix();
+    there.data = moved.data() + by;
+    std::vector<float> out(expected.size(), NAN);
+    kernels->run(MatmulCall{there, nullptr, x.data(), 7, out.data()});
+    EXPECT_TRUE(same_bits(out, expected)) << by;
+  }
+}
+
 // Q, K and V of a layer may have three types, and are computed together.
 TEST_P(LargeMatmulTest, SeveralProductsOfOneInputAreThoseOfEach) {
   const TestMatrix ws[] = {TestMatrix(TensorType::kQ4_K, 67, 256),

@@ -10,7 +10,8 @@ using testing::HasSubstr;
 constexpr int kKills = 20;  // of each case; there are ten
 constexpr int kTokens = 350;
 
-// A run that logs is killed at a random moment, again and again.
+// A run that logs is killed at a random moment, again and again: a part of a token after it told of
+// a number of tokens, however fast the machine is at that moment.
 class KilledRun : public FaultCase, public testing::WithParamInterface<int> {
  protected:
   void SetUp() override {
@@ -22,9 +23,9 @@ class KilledRun : public FaultCase, public testing::WithParamInterface<int> {
     ASSERT_GT(std::count(whole_.begin(), whole_.end(), '\n'), 5000);
   }
 
-  // Kills a run after `delay` and returns how many tokens it had told of by then: the records that
-  // a token was chosen from are finished before that.
-  int64_t kill_after(std::chrono::nanoseconds delay) {
+  // Kills a run that has told of `part` of its tokens, and returns how many it had told of by then:
+  // the records that a token was chosen from are finished before that.
+  int64_t kill_after(double part) {
     int told[2];
     EXPECT_EQ(pipe(told), 0);
     std::filesystem::remove(path("cut.jsonl"));
@@ -33,12 +34,21 @@ class KilledRun : public FaultCase, public testing::WithParamInterface<int> {
       close(told[0]);
     });
     close(told[1]);
-    std::this_thread::sleep_for(delay);
-    kill(child, SIGKILL);
+    const auto tokens = static_cast<int64_t>(part * kTokens);
+    const auto of_next = std::chrono::duration_cast<std::chrono::nanoseconds>(
+        duration_ / kTokens * (part * kTokens - static_cast<double>(tokens)));
     std::string text;
-    char piece[4096];
-    for (ssize_t got = 0; (got = ::read(told[0], piece, sizeof(piece))) > 0;) {
-      text.append(piece, static_cast<size_t>(got));
+    const auto read_some = [&] {
+      char piece[4096];
+      const ssize_t got = ::read(told[0], piece, sizeof(piece));
+      if (got > 0) text.append(piece, static_cast<size_t>(got));
+      return got > 0;
+    };
+    while (std::count(text.begin(), text.end(), ' ') < tokens && read_some()) {
+    }
+    std::this_thread::sleep_for(of_next);
+    kill(child, SIGKILL);
+    while (read_some()) {
     }
     close(told[0]);
     waitpid(child, nullptr, 0);
@@ -56,8 +66,7 @@ TEST_P(KilledRun, LosesNoFinishedRecordAndStillCompares) {
   for (int i = 0; i < kKills; ++i) {
     const double part = moment(random);
     SCOPED_TRACE(part);
-    const int64_t told =
-        kill_after(std::chrono::duration_cast<std::chrono::nanoseconds>(duration_ * part));
+    const int64_t told = kill_after(part);
     const std::string cut = contents(path("cut.jsonl"));
     // The same bytes as far as they go: nothing is torn but the end.
     ASSERT_TRUE(whole_.starts_with(cut));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 #include "base/interrupt.h"
@@ -12,6 +13,47 @@ namespace {
 
 constexpr int64_t kMaxPositions = 1024;
 constexpr int64_t kFurther = 64;  // positions that are read even if none of them is judged
+
+using Rows = std::map<Op, std::shared_ptr<const Matrix>>;
+
+std::shared_ptr<const Matrix> find(const Rows& rows, Op op) {
+  const auto known = rows.find(op);
+  return known == rows.end() ? nullptr : known->second;
+}
+
+// `times` times the same rows.
+std::shared_ptr<const Matrix> repeated(std::shared_ptr<const Matrix> rows, size_t times) {
+  if (times == 1 || !rows) return rows;
+  auto all = std::make_shared<Matrix>(static_cast<int64_t>(times) * rows->rows, rows->columns);
+  for (size_t i = 0; i < times; ++i) {
+    std::ranges::copy(rows->values, all->row(static_cast<int64_t>(i) * rows->rows));
+  }
+  return all;
+}
+
+// Part i of n of the rows.
+std::shared_ptr<const Matrix> part(std::shared_ptr<const Matrix> rows, size_t i, size_t n) {
+  if (n == 1) return rows;
+  const int64_t count = rows->rows / static_cast<int64_t>(n);
+  auto own = std::make_shared<Matrix>(count, rows->columns);
+  std::copy_n(rows->row(static_cast<int64_t>(i) * count), count * rows->columns, own->row(0));
+  return own;
+}
+
+// One below the other.
+std::shared_ptr<const Matrix> stacked(std::vector<Matrix> parts) {
+  if (parts.size() == 1) return std::make_shared<Matrix>(std::move(parts.front()));
+  auto all = std::make_shared<Matrix>();
+  all->columns = parts.front().columns;
+  for (const Matrix& own : parts) {
+    if (own.rows != parts.front().rows || own.columns != all->columns) {
+      throw std::logic_error("a mistake gives tensors of several sizes");
+    }
+    all->rows += own.rows;
+    all->values.insert(all->values.end(), own.values.begin(), own.values.end());
+  }
+  return all;
+}
 
 }  // namespace
 
@@ -225,32 +267,42 @@ const std::vector<int64_t>& Chain::positions_of(Op op) const {
   return after_attention_.contains(op) ? wanted_positions_ : positions_;
 }
 
-// Of `values`, at all positions or the wanted ones, the rows that the op reads.
-std::shared_ptr<const Matrix> Chain::rows_for(Op op, std::shared_ptr<const Matrix> values) const {
-  if (!values || values->rows == std::ssize(positions_of(op))) return values;
-  auto rows = std::make_shared<Matrix>(std::ssize(wanted_positions_), values->columns);
+// Of `values`, at all positions or the wanted ones of each run, the rows that the op reads.
+std::shared_ptr<const Matrix> Chain::rows_for(Op op, std::shared_ptr<const Matrix> values,
+                                              size_t n_runs) const {
+  const size_t n_rows = n_runs * positions_of(op).size();
+  if (!values || values->rows == static_cast<int64_t>(n_rows)) return values;
+  auto rows = std::make_shared<Matrix>(static_cast<int64_t>(n_rows), values->columns);
   int64_t to = 0;
   for (int64_t from = 0; from < values->rows; ++from) {
-    if (!wanted_[static_cast<size_t>(from)]) continue;
+    if (!wanted_[static_cast<size_t>(from) % wanted_.size()]) continue;
     std::copy_n(values->row(from), values->columns, rows->row(to++));
   }
   return rows;
 }
 
-Inputs Chain::inputs(Op op, const std::map<Op, std::shared_ptr<const Matrix>>& values) const {
+// Of several runs, what is neither an attention nor wrong: row by row.
+Inputs Chain::inputs(Op op, const Values& values, size_t n_runs) const {
   Inputs inputs;
-  inputs.positions = positions_of(op);
+  for (size_t i = 0; i < n_runs; ++i) {
+    const std::vector<int64_t>& own = positions_of(op);
+    inputs.positions.insert(inputs.positions.end(), own.begin(), own.end());
+  }
   inputs.tokens = tokens_;
   if (op == last_attention_) inputs.wanted = wanted_;
-  inputs.other = [this, op, &values](Op asked) -> std::shared_ptr<const Matrix> {
-    const auto known = values.find(asked);
-    return known != values.end() ? rows_for(op, known->second) : logged(asked, positions_of(op));
+  inputs.other = [this, op, values](Op asked) -> std::shared_ptr<const Matrix> {
+    auto known = values(asked);
+    return known ? rows_for(op, std::move(known)) : logged(asked, positions_of(op));
   };
   for (const Op input : network_.inputs(op)) {
-    inputs.held.push_back(rows_for(op, values.at(input)));
+    inputs.held.push_back(rows_for(op, values(input), n_runs));
     inputs.rows.push_back(inputs.held.back().get());
   }
   return inputs;
+}
+
+Inputs Chain::inputs_of_base(Op op) const {
+  return inputs(op, [this](Op asked) { return find(base_, asked); });
 }
 
 const Matrix& Chain::base() const {
@@ -258,7 +310,7 @@ const Matrix& Chain::base() const {
     base_ = logged_;
     for (const Op op : ops_) {
       check_interrupted();
-      base_[op] = std::make_shared<Matrix>(network_.compute(op, inputs(op, base_)));
+      base_[op] = std::make_shared<Matrix>(network_.compute(op, inputs_of_base(op)));
     }
   }
   return *base_.at(target_);
@@ -266,7 +318,7 @@ const Matrix& Chain::base() const {
 
 Inputs Chain::inputs(Op op) const {
   base();
-  return inputs(op, base_);
+  return inputs_of_base(op);
 }
 
 // Rows before position `from` become what they should be.
@@ -280,25 +332,40 @@ void Chain::restore_rows_before(int64_t from, Op op, Matrix& values) const {
   }
 }
 
-Matrix Chain::run(const std::set<Op>& wrong, const Compute& compute, int64_t from,
-                  double& work) const {
+std::vector<Matrix> Chain::run(const std::set<Op>& wrong, const Compute& compute, size_t n_runs,
+                               int64_t from, double& work) const {
   base();
-  std::map<Op, std::shared_ptr<const Matrix>> values = base_;
-  std::set<Op> changed;  // what is computed from none of these stays as it is
+  Rows changed;  // by run, one below the other; what is computed from none of these stays as it is
+  const auto of_all = [&](Op op) {
+    auto known = find(changed, op);
+    return known ? known : repeated(find(base_, op), n_runs);
+  };
   for (const Op op : ops_) {
     const bool here = wrong.contains(op);
     const std::vector<Op> reads = network_.inputs(op);
     const auto is_changed = [&](Op input) { return changed.contains(input); };
     if (!here && std::ranges::none_of(reads, is_changed)) continue;
     check_interrupted();
-    changed.insert(op);
-    const Inputs in = inputs(op, values);
-    auto result = std::make_shared<Matrix>(here ? compute(op, in) : network_.compute(op, in));
-    if (here) restore_rows_before(from, op, *result);
-    values[op] = std::move(result);
-    work += multiplications_of(op);
+    work += static_cast<double>(n_runs) * multiplications_of(op);
+    if (!here && !reads_back(network_.kind_of(op))) {
+      changed[op] = std::make_shared<Matrix>(network_.compute(op, inputs(op, of_all, n_runs)));
+      continue;
+    }
+    std::vector<Matrix> results;
+    for (size_t i = 0; i < n_runs; ++i) {
+      const Inputs in = inputs(op, [&](Op asked) {
+        auto known = find(changed, asked);
+        return known ? part(known, i, n_runs) : find(base_, asked);
+      });
+      results.push_back(here ? compute(op, in, i) : network_.compute(op, in));
+      if (here) restore_rows_before(from, op, results.back());
+    }
+    changed[op] = stacked(std::move(results));
   }
-  return *values.at(target_);
+  const std::shared_ptr<const Matrix> predicted = of_all(target_);
+  std::vector<Matrix> results;
+  for (size_t i = 0; i < n_runs; ++i) results.push_back(*part(predicted, i, n_runs));
+  return results;
 }
 
 }  // namespace assay::causes

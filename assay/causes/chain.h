@@ -18,8 +18,8 @@ namespace assay::causes {
 // op-level logs that is one op; where inner checkpoints are missing it may be a layer or more.
 class Chain {
  public:
-  // The op's output under a mistake, in place of Network::compute().
-  using Compute = std::function<Matrix(Op op, const Inputs& inputs)>;
+  // The op's output under a mistake, in place of Network::compute(), in run i of several.
+  using Compute = std::function<Matrix(Op op, const Inputs& inputs, size_t i)>;
 
   // `network` and `store` must outlive it. `wanted` are the positions whose result matters;
   // attention makes it compute all positions before them too, and, unless it is `short_of_masks`,
@@ -54,9 +54,11 @@ class Chain {
   // be computed from and is not, as the judged log lacks values of it: its error is in no base().
   // Null without one.
   const RecordResult* failure_passed_over(int64_t position) const;
-  // With `compute` for the ops of `wrong`, at the positions from `from` on; adds to `work` how many
-  // multiplications it takes, about. Several threads may call it once base() has been.
-  Matrix run(const std::set<Op>& wrong, const Compute& compute, int64_t from, double& work) const;
+  // The checkpoint in each of n_runs, with `compute` for the ops of `wrong`, at the positions from
+  // `from` on; adds to `work` how many multiplications it takes, about. Weights are read once for
+  // all runs. Several threads may call it once base() has been.
+  std::vector<Matrix> run(const std::set<Op>& wrong, const Compute& compute, size_t n_runs,
+                          int64_t from, double& work) const;
   // The inputs of an op of the chain.
   Inputs inputs(Op op) const;
 
@@ -69,8 +71,11 @@ class Chain {
   bool passes(Op op, const std::vector<int64_t>& wanted) const;
   void restart(std::vector<int64_t> positions);
   const std::vector<int64_t>& positions_of(Op op) const;
-  std::shared_ptr<const Matrix> rows_for(Op op, std::shared_ptr<const Matrix> values) const;
-  Inputs inputs(Op op, const std::map<Op, std::shared_ptr<const Matrix>>& values) const;
+  std::shared_ptr<const Matrix> rows_for(Op op, std::shared_ptr<const Matrix> values,
+                                         size_t n_runs = 1) const;
+  using Values = std::function<std::shared_ptr<const Matrix>(Op op)>;  // null: not known
+  Inputs inputs(Op op, const Values& values, size_t n_runs = 1) const;
+  Inputs inputs_of_base(Op op) const;
   double multiplications_of(Op op) const;
   void restore_rows_before(int64_t from, Op op, Matrix& values) const;
 

@@ -1,7 +1,6 @@
 #include "assay/causes/search.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <atomic>
@@ -41,6 +40,16 @@ constexpr int64_t kReach = 32;
 // Positions that a mistake is tried at before it is tried at all.
 constexpr size_t kScreened = 3;
 
+constexpr double kMostBytes = 2e9;  // of what all threads compute
+
+// Values of a parameter that are tried at once, so that weights are read once for all of them.
+size_t runs_at_once(const Chain& chain) {
+  constexpr double kMostRuns = 16;
+  constexpr double kMostBytesOfAThread = kMostBytes / 8;
+  return static_cast<size_t>(
+      std::clamp(kMostBytesOfAThread / std::max(chain.bytes(), 1.0), 1.0, kMostRuns));
+}
+
 // Without those beyond the last known token, where only the tokens tell what is computed; as long
 // as one that has diverged is left.
 void leave_out_unknown(const Network& network, TensorStore& store, Op target, int64_t first_token,
@@ -73,7 +82,8 @@ Search::Search(const Network& network, TensorStore& store, Op target, Where wher
       progress_(std::move(progress)),
       max_multiplications_(max_multiplications),
       evidence_(store, target.name(), positions(network, store, target, where)),
-      chain_(network, store, target, positions(network, store, target, where)) {
+      chain_(network, store, target, positions(network, store, target, where)),
+      runs_at_once_(runs_at_once(chain_)) {
   context_.target = target;
   context_.first_token = where.first_token;
   context_.tail = where.tail;
@@ -107,9 +117,8 @@ bool Search::is_settled() const {
          !is_factor(judgement.cause->name);
 }
 
-// At the first positions that differ.
+// At the first positions that differ, where that is less work.
 void Search::make_screen() {
-  if (!chain_.spans_layers()) return;
   std::vector<int64_t> at;
   for (const Evidence::Token& token : evidence_.tokens()) {
     if (token.differs && at.size() < kScreened) at.push_back(token.token_idx);
@@ -118,8 +127,10 @@ void Search::make_screen() {
   auto screen = std::make_unique<Screen>(
       Screen{Evidence(store_, name, at), Chain(network_, store_, context_.target, at, true)});
   if (at.empty() || !screen->chain.complete()) return;
+  const double work = screen->chain.base_multiplications();
+  if (!(work < chain_.base_multiplications())) return;
   screen->evidence.complete(screen->chain.base(), screen->chain.positions());
-  multiplications_ += screen->chain.base_multiplications();
+  multiplications_ += work;
   screen_ = std::move(screen);
 }
 
@@ -253,10 +264,10 @@ void Search::try_recomputed() {
 // what those after it took, so that the outcome is that of one thread.
 std::vector<Search::Outcome> Search::try_at_once(std::span<const Try> group,
                                                  const std::function<void()>& count) const {
-  constexpr double kMostBytes = 2e9;  // of all threads
   std::vector<Outcome> outcomes(group.size());
   ThreadPool pool(0);
-  const double fitting = kMostBytes / std::max(chain_.bytes(), 1.0);
+  const double fitting =
+      kMostBytes / std::max(chain_.bytes() * static_cast<double>(runs_at_once_), 1.0);
   const auto n_threads =
       static_cast<int64_t>(std::clamp(fitting, 1.0, static_cast<double>(pool.n_threads())));
   std::atomic<double> spent = multiplications_;
@@ -348,18 +359,26 @@ Search::Kinds Search::in_chain(const Kinds& kinds, const BoundMistake& mistake) 
 Search::Predict Search::predictor(const Try& one, const Kinds& kinds, const Chain& chain,
                                   double most, Outcome& outcome) const {
   return [this, &one, &chain, most, &outcome,
-          at = places(kinds, one.layers)](double parameter) -> Matrix {
-    if (outcome.work > most) throw WorkLimitReached();
-    bool made = false;
-    Matrix predicted = chain.run(
-        at,
-        [&](Op op, const Inputs& inputs) -> Matrix {
-          Matrix wrong = one.mistake.compute(op, inputs, parameter);
-          made = made || !wrong.empty();
-          return wrong.empty() ? network_.compute(op, inputs) : wrong;
-        },
-        context_.tail ? context_.tail->from : 0, outcome.work);
-    return made ? predicted : Matrix();
+          at = places(kinds, one.layers)](std::span<const double> parameters) {
+    std::vector<Matrix> all;
+    while (!parameters.empty()) {
+      if (outcome.work > most) throw WorkLimitReached();
+      const auto now = parameters.first(std::min(parameters.size(), runs_at_once_));
+      std::vector<bool> made(now.size());
+      std::vector<Matrix> predicted = chain.run(
+          at,
+          [&](Op op, const Inputs& inputs, size_t i) -> Matrix {
+            Matrix wrong = one.mistake.compute(op, inputs, now[i]);
+            made[i] = made[i] || !wrong.empty();
+            return wrong.empty() ? network_.compute(op, inputs) : wrong;
+          },
+          now.size(), context_.tail ? context_.tail->from : 0, outcome.work);
+      for (size_t i = 0; i < now.size(); ++i) {
+        all.push_back(made[i] ? std::move(predicted[i]) : Matrix());
+      }
+      parameters = parameters.subspan(now.size());
+    }
+    return all;
   };
 }
 
@@ -380,7 +399,9 @@ void Search::try_in_chain(const Try& one, const Kinds& kinds, double most, Outco
 std::optional<Candidate> Search::candidate(const BoundMistake& mistake, const Trial& trial,
                                            int rank, const std::string& where,
                                            const Predict& screened) const {
-  const bool in_steps = chain_.spans_layers();
+  // Over few dozen positions a long grid need not be tried value by value.
+  const bool in_steps =
+      chain_.spans_layers() || (screened && screen_->chain.positions().back() < kReach);
   Tuned tuned;
   if (screened) {
     const Trial screen{screen_->evidence, screen_->chain.positions(), screened};
@@ -411,45 +432,6 @@ std::optional<Candidate> Search::candidate(const BoundMistake& mistake, const Tr
                    .rank = plain_factor ? 3 : rank,
                    .fit = tuned.fit,
                    .parameter = tuned.parameter};
-}
-
-// The checkpoints of these kinds that `one` changes, in words.
-std::string Search::place_of(const Kinds& kinds, const Try& one) const {
-  const std::set<Op> wrong = places(kinds, one.layers);
-  const bool repeated = std::ranges::count(wrong, wrong.begin()->checkpoint, &Op::checkpoint) > 1;
-  std::vector<std::string> names;
-  for (const Checkpoint kind : kinds) {
-    const auto op = std::ranges::find(wrong, kind, &Op::checkpoint);
-    if (op == wrong.end()) continue;
-    names.push_back(repeated && op->layer >= 0 ? parse_checkpoint_name(op->name()).op : op->name());
-  }
-  std::string first = (repeated && one.which.empty() ? "every layer's " : "") + names.front();
-  if (!one.which.empty()) first += fmt::format(" of every layer {}", one.which);
-  if (names.size() == 1) return first;
-  names.erase(names.begin());
-  return fmt::format("{}, like {},", first, fmt::join(names, " and "));
-}
-
-// Of all that a single layer adds to the residual stream, or of all its weights, in words of the
-// layer.
-void Search::tell_as_layer(const Kinds& kinds, const Try& one, Candidate& found) const {
-  const std::set<Op> wrong = places(kinds, one.layers);
-  const int layer = wrong.begin()->layer;
-  if (one.mistake.name == "layer_order" && wrong.size() > 1) {
-    const bool is_one = std::ranges::all_of(wrong, [&](Op op) { return op.layer == layer; });
-    found.where = is_one ? fmt::format("layer_{}", layer) : "each layer";
-    if (is_one && one.mistake.text_of_layer) {
-      found.text = one.mistake.text_of_layer(found.parameter);
-    }
-    return;
-  }
-  if (!one.mistake.text_of_layer) return;
-  const bool is_all = wrong.contains({Checkpoint::kAttnResidual, layer}) &&
-                      wrong.contains({Checkpoint::kOutput, layer});
-  const std::string text = one.mistake.text_of_layer(found.parameter);
-  if (!is_all || wrong.size() != 2 || text.empty()) return;
-  found.where = fmt::format("layer_{}", layer);
-  found.text = text;
 }
 
 void Search::try_fitted() {

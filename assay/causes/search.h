@@ -65,8 +65,7 @@ class Search {
     bool is_over_limit = false;
   };
 
-  // The same computation at few positions, where it takes several layers: what does not explain
-  // these is not tried at all of them.
+  // The same computation at few positions: what does not explain these is not tried at all of them.
   struct Screen {
     Evidence evidence;
     Chain chain;
@@ -115,6 +114,7 @@ class Search {
   double max_multiplications_;
   Evidence evidence_;
   Chain chain_;
+  size_t runs_at_once_;
   std::unique_ptr<Screen> screen_;
   // The chain with the positions beside those of the evidence, whose results may be moved there.
   std::unique_ptr<Chain> neighbours_;

@@ -29,7 +29,7 @@ void Search::try_on_reference() {
   for (const BoundMistake& mistake : mistakes_of(network_, context_.target)) {
     if (!mistake.change) continue;
     const auto changed = [&](double parameter) { return mistake.change(*right, parameter); };
-    const Trial trial{evidence_, predicted_at_, changed};
+    const Trial trial{evidence_, predicted_at_, one_by_one(changed)};
     if (auto found = candidate(mistake, trial, 0, name)) candidates_.push_back(*found);
     if (network_.kind_of(context_.target) == OpKind::kLinear &&
         mistake.grid.size() <= kMaxBeforeBias) {
@@ -65,8 +65,9 @@ void Search::try_before_bias(const BoundMistake& mistake, const Matrix& right) {
   if (cut || !has_distinct_rows(right_, kMinForBias)) return;
   constexpr double kOfBias = 0.1;
   const double most = kOfBias * evidence_.fit(biased(right), predicted_at_).residual;
-  const Trial trial{evidence_, predicted_at_,
-                    [&](double parameter) { return biased(mistake.change(right, parameter)); }};
+  const Trial trial{evidence_, predicted_at_, one_by_one([&](double parameter) {
+                      return biased(mistake.change(right, parameter));
+                    })};
   auto found = candidate(before, trial, 1, context_.target.name());
   if (!found || !(found->fit.residual <= most)) return;
   found->parameters = right.columns;
@@ -85,7 +86,7 @@ void Search::try_sibling() {
     BoundMistake mistake;
     mistake.name = name;
     mistake.text = [&](double) { return fmt::format("holds {}", other->name()); };
-    const Trial trial{evidence_, predicted_at_, [&](double) { return *values; }};
+    const Trial trial{evidence_, predicted_at_, one_by_one([&](double) { return *values; })};
     candidates_.push_back(*candidate(mistake, trial, 0, target.name()));
   }
 }

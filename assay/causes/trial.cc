@@ -1,8 +1,10 @@
 #include "assay/causes/trial.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace assay::causes {
 namespace {
@@ -23,8 +25,9 @@ Tuned step(const Trial& trial, const std::vector<double>& grid, Tuned best) {
   for (int i = 0; i < kSteps; ++i) {
     const double parameter = best.parameter;
     const double aside = parameter == 0 ? kRelativeStep : parameter * (1 + kRelativeStep);
-    const auto here = trial.evidence.features(trial.predict(parameter), trial.positions);
-    const auto there = trial.evidence.features(trial.predict(aside), trial.positions);
+    const std::vector<Matrix> both = trial.predict(std::array{parameter, aside});
+    const auto here = trial.evidence.features(both[0], trial.positions);
+    const auto there = trial.evidence.features(both[1], trial.positions);
     double product = 0;
     double square = 0;
     for (size_t t = 0; t < here.size(); ++t) {
@@ -92,12 +95,34 @@ bool leaves_as_little(const Trial& trial, const Tuned& factor, double times, dou
 
 }  // namespace
 
-Fit Trial::fit(double parameter) const {
-  const Matrix predicted = predict(parameter);
-  if (!predicted.empty()) return evidence.fit(predicted, positions);
-  Fit none;
-  none.residual = std::numeric_limits<double>::infinity();
-  return none;
+std::vector<Fit> Trial::fits(std::span<const double> parameters) const {
+  std::vector<Fit> fits;
+  for (const Matrix& predicted : predict(parameters)) {
+    Fit& fit = fits.emplace_back();
+    if (predicted.empty()) {
+      fit.residual = std::numeric_limits<double>::infinity();
+    } else {
+      fit = evidence.fit(predicted, positions);
+    }
+  }
+  return fits;
+}
+
+Trial::Predict one_by_one(std::function<Matrix(double parameter)> predict) {
+  return [predict = std::move(predict)](std::span<const double> parameters) {
+    std::vector<Matrix> predicted;
+    for (const double parameter : parameters) predicted.push_back(predict(parameter));
+    return predicted;
+  };
+}
+
+Tuned best_of(const Trial& trial, std::span<const double> values) {
+  const std::vector<Fit> fits = trial.fits(values);
+  size_t best = 0;
+  for (size_t i = 1; i < fits.size(); ++i) {
+    if (fits[i].ratio() < fits[best].ratio()) best = i;
+  }
+  return {values[best], fits[best]};
 }
 
 // Twenty-five values still meet the valley of a frequency base over a few dozen positions.
@@ -105,45 +130,30 @@ Tuned best_of_grid(const Trial& trial, const BoundMistake& mistake, bool in_step
   constexpr size_t kSteps = 25;
   const std::vector<double>& grid = mistake.grid;
   if (grid.empty()) return {0, trial.fit(0)};
-  const bool skips = in_steps && mistake.refine;
-  const size_t stride = skips ? std::max<size_t>(grid.size() / kSteps, 1) : 1;
-  size_t at = 0;
-  Tuned best{grid[0], trial.fit(grid[0])};
-  const auto look_at = [&](size_t i) {
-    const Fit fit = trial.fit(grid[i]);
-    if (!(fit.ratio() < best.fit.ratio())) return;
-    best = {grid[i], fit};
-    at = i;
-  };
-  for (size_t i = stride; i < grid.size(); i += stride) look_at(i);
-  const size_t about = at;
-  const size_t end = std::min(about + stride, grid.size());
-  for (size_t i = about - std::min(about, stride - 1); i < end; ++i) {
-    if (i != about) look_at(i);
+  if (!in_steps || !mistake.refine || grid.size() < 2 * kSteps) return best_of(trial, grid);
+  const size_t stride = grid.size() / kSteps;
+  std::vector<double> some;
+  for (size_t i = 0; i < grid.size(); i += stride) some.push_back(grid[i]);
+  const Tuned about = best_of(trial, some);
+  const auto at = static_cast<size_t>(std::ranges::find(grid, about.parameter) - grid.begin());
+  std::vector<double> beside;
+  for (size_t i = at - std::min(at, stride - 1); i < std::min(at + stride, grid.size()); ++i) {
+    if (i != at) beside.push_back(grid[i]);
   }
-  return best;
+  const Tuned nearer = best_of(trial, beside);
+  return nearer.fit.ratio() < about.fit.ratio() ? nearer : about;
 }
 
 std::vector<double> like_in_grid(const Trial& trial, const BoundMistake& mistake,
                                  const Tuned& best) {
   constexpr double kNoise = 1e-7;
   if (mistake.grid.empty()) return {0};
+  const std::vector<Fit> fits = trial.fits(mistake.grid);
   std::vector<double> alike;
-  for (const double value : mistake.grid) {
-    const double ratio = value == best.parameter ? best.fit.ratio() : trial.fit(value).ratio();
-    if (ratio <= best.fit.ratio() + kNoise) alike.push_back(value);
+  for (size_t i = 0; i < fits.size(); ++i) {
+    if (fits[i].ratio() <= best.fit.ratio() + kNoise) alike.push_back(mistake.grid[i]);
   }
   return alike;
-}
-
-Tuned best_of(const Trial& trial, const std::vector<double>& values) {
-  Tuned best{values.front(), trial.fit(values.front())};
-  for (const double value : values) {
-    if (value == best.parameter) continue;
-    const Fit fit = trial.fit(value);
-    if (fit.ratio() < best.fit.ratio()) best = {value, fit};
-  }
-  return best;
 }
 
 Tuned refine(const Trial& trial, const BoundMistake& mistake, const Tuned& best) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "assay/causes/evidence.h"
@@ -14,15 +15,19 @@ inline constexpr double kNear = 0.5;
 
 // What a mistake predicts, held against what is logged.
 struct Trial {
-  // Of rows for `positions`; empty where the mistake cannot be made.
-  using Predict = std::function<Matrix(double parameter)>;
+  // For each parameter, rows for `positions`; empty where the mistake cannot be made.
+  using Predict = std::function<std::vector<Matrix>(std::span<const double> parameters)>;
 
   const Evidence& evidence;
   const std::vector<int64_t>& positions;
   Predict predict;
 
-  Fit fit(double parameter) const;
+  std::vector<Fit> fits(std::span<const double> parameters) const;
+  Fit fit(double parameter) const { return fits({&parameter, 1}).front(); }
 };
+
+// For predictions that gain nothing by being made together.
+Trial::Predict one_by_one(std::function<Matrix(double parameter)> predict);
 
 // A value of a mistake's parameter, and how well it fits.
 struct Tuned {
@@ -41,7 +46,7 @@ std::vector<double> like_in_grid(const Trial& trial, const BoundMistake& mistake
                                  const Tuned& best);
 
 // The best of these values.
-Tuned best_of(const Trial& trial, const std::vector<double>& values);
+Tuned best_of(const Trial& trial, std::span<const double> values);
 
 // Of a mistake that takes values between those of its grid the best one near `best`, a value of
 // the grid; that one itself, a likelier mistake, where the other does not leave far less.

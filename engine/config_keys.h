@@ -9,6 +9,8 @@
 
 namespace assay {
 
+inline constexpr char kNotDone[] = "Assay does not compute what it asks for";
+
 // Reads "<architecture>.<key>" of a model file with its range. Errors name the file and the key.
 class ConfigKeys {
  public:

@@ -93,13 +93,6 @@ constexpr auto kPhi2Layer =
          rotary_attention(C::kQ, C::kK, Presence::kAlways), add_attn(C::kAttnOut),
          plain_ffn(C::kAttnNorm, Presence::kAlways), add_ffn(C::kFfnOut));
 
-// LayerNorm of each head of q and k, with weights of its own.
-constexpr std::array<OpSpec, 2> optional_head_norms() {
-  std::array<OpSpec, 2> ops = qk_norms(W::kHead, W::kHead);
-  for (OpSpec& op : ops) op.weight_per_head = op.if_present = true;
-  return ops;
-}
-
 constexpr auto kStablelmAttention =
     join(kBiasedAttnNorm, qkv(C::kAttnNorm, Presence::kOptional), optional_head_norms(),
          rotary_attention(C::kQNorm, C::kKNorm, Presence::kNever), add_attn(C::kAttnOut));
@@ -159,12 +152,6 @@ constexpr auto normed_attention(Width of_q, Width of_k) {
 }
 constexpr auto kQwen3MoeLayer = expert_layer(normed_attention(W::kHead, W::kHead), kRoutedFfn);
 constexpr LayerVariant kQwen3MoeVariants[] = {{.ops = kQwen3Layer, .without = "ffn_gate_inp"}};
-// GLM-4.5's norms of heads are in its larger model alone.
-constexpr std::array<OpSpec, 2> norms_if_present() {
-  std::array<OpSpec, 2> ops = qk_norms(W::kHead, W::kHead);
-  for (OpSpec& op : ops) op.if_present = true;
-  return ops;
-}
 constexpr auto glm4moe_layer(const auto& ffn) {
   return join(kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional), norms_if_present(),
               rotary_attention(C::kQNorm, C::kKNorm, Presence::kNever), add_attn(C::kAttnOut),
@@ -184,31 +171,6 @@ constexpr auto kGptOssLayer =
          add_attn(C::kAttnOut), kFfnNormAfterAttn,
          experts(C::kFfnNorm, C::kFfnOut, Presence::kAlways), add_ffn(C::kFfnOut));
 
-// Latent attention (DeepSeek-AI 2024): keys and values of all heads are products of one short
-// vector, `kv_a` without its end. That end is the rotated part of each key.
-constexpr OpSpec latent_norm(Checkpoint out, Checkpoint in, Width width, std::string_view tensor) {
-  OpSpec op = qk_norm(out, in, width, tensor, width);
-  op.own_eps = 1e-6;
-  return op;
-}
-constexpr OpSpec heads(Checkpoint out, Width width, std::array<Checkpoint, 3> in, int n_inputs) {
-  return {OpKind::kHeads, out, width, in, n_inputs, {}, Presence::kNever};
-}
-constexpr std::array<OpSpec, 3> kLatentKv = {
-    linear(C::kKvA, C::kAttnNorm, W::kKvA, "attn_kv_a_mqa", Presence::kOptional),
-    latent_norm(C::kKvANorm, C::kKvA, W::kKvLatent, "attn_kv_a_norm"),
-    linear(C::kKvB, C::kKvANorm, W::kKvB, "attn_kv_b")};
-constexpr auto kLatentQ =
-    join(std::array{linear(C::kQA, C::kAttnNorm, W::kQLatent, "attn_q_a", Presence::kOptional),
-                    latent_norm(C::kQANorm, C::kQA, W::kQLatent, "attn_q_a_norm")},
-         kLatentKv, std::array{linear(C::kQ, C::kQANorm, W::kQ, "attn_q_b")});
-constexpr auto kPlainQ = join(kLatentKv, std::array{linear(C::kQ, C::kAttnNorm, W::kQ, "attn_q")});
-constexpr auto latent_attention(const auto& projections) {
-  return join(projections,
-              std::array{heads(C::kK, W::kKv, {C::kKvB, C::kKvA}, 2),
-                         heads(C::kV, W::kValues, {C::kKvB}, 1)},
-              rotary_attention(C::kQ, C::kK, Presence::kOptional));
-}
 constexpr auto kDeepseekLayer = expert_layer(latent_attention(kLatentQ), kRoutedAndShared);
 constexpr auto kDeepseekDense =
     expert_layer(latent_attention(kLatentQ), gated_ffn(C::kFfnNorm, Presence::kNever));

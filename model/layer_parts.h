@@ -74,11 +74,50 @@ constexpr std::array<OpSpec, 2> qk_norms(Width of_q, Width of_k) {
   return {qk_norm(C::kQNorm, C::kQ, W::kQ, "attn_q_norm", of_q),
           qk_norm(C::kKNorm, C::kK, W::kKv, "attn_k_norm", of_k)};
 }
+// LayerNorm of each head of q and k, with weights of its own.
+constexpr std::array<OpSpec, 2> optional_head_norms() {
+  std::array<OpSpec, 2> ops = qk_norms(W::kHead, W::kHead);
+  for (OpSpec& op : ops) op.weight_per_head = op.if_present = true;
+  return ops;
+}
+// GLM-4.5's norms of heads are in its larger model alone.
+constexpr std::array<OpSpec, 2> norms_if_present() {
+  std::array<OpSpec, 2> ops = qk_norms(W::kHead, W::kHead);
+  for (OpSpec& op : ops) op.if_present = true;
+  return ops;
+}
 constexpr std::array<OpSpec, 4> rotary_attention(Checkpoint q, Checkpoint k, Presence bias) {
   return {rope(C::kQRope, q, W::kQ), rope(C::kKRope, k, W::kKv),
           attention(C::kQRope, C::kKRope, C::kV),
           linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", bias)};
 }
+// Latent attention (DeepSeek-AI 2024): keys and values of all heads are products of one short
+// vector, `kv_a` without its end. That end is the rotated part of each key.
+constexpr OpSpec latent_norm(Checkpoint out, Checkpoint in, Width width, std::string_view tensor) {
+  OpSpec op = qk_norm(out, in, width, tensor, width);
+  op.own_eps = 1e-6;
+  return op;
+}
+constexpr OpSpec heads(Checkpoint out, Width width, std::array<Checkpoint, 3> in, int n_inputs) {
+  return {OpKind::kHeads, out, width, in, n_inputs, {}, Presence::kNever};
+}
+inline constexpr std::array<OpSpec, 3> kLatentKv = {
+    linear(C::kKvA, C::kAttnNorm, W::kKvA, "attn_kv_a_mqa", Presence::kOptional),
+    latent_norm(C::kKvANorm, C::kKvA, W::kKvLatent, "attn_kv_a_norm"),
+    linear(C::kKvB, C::kKvANorm, W::kKvB, "attn_kv_b")};
+inline constexpr auto kLatentQ =
+    join(std::array{linear(C::kQA, C::kAttnNorm, W::kQLatent, "attn_q_a", Presence::kOptional),
+                    latent_norm(C::kQANorm, C::kQA, W::kQLatent, "attn_q_a_norm")},
+         kLatentKv, std::array{linear(C::kQ, C::kQANorm, W::kQ, "attn_q_b")});
+inline constexpr auto kPlainQ =
+    join(kLatentKv, std::array{linear(C::kQ, C::kAttnNorm, W::kQ, "attn_q")});
+constexpr auto latent_attention(const auto& projections) {
+  return join(projections,
+              std::array{heads(C::kK, W::kKv, {C::kKvB, C::kKvA}, 2),
+                         heads(C::kV, W::kValues, {C::kKvB}, 1)},
+              rotary_attention(C::kQ, C::kK, Presence::kOptional));
+}
+
 // A short convolution in the place of attention (LFM2, Liquid AI 2025).
 constexpr std::array<OpSpec, 5> short_conv(Checkpoint in) {
   constexpr std::string_view kIn = "shortconv.in_proj";

@@ -1,0 +1,72 @@
+#include "engine/routing_config.h"
+
+#include <fmt/format.h>
+
+#include "model/hyperparameter_keys.h"
+
+namespace assay {
+namespace {
+
+constexpr int64_t kMaxExperts = 65536;
+constexpr int64_t kMaxExpertWidth = int64_t{1} << 20;
+
+// llama.cpp ignores what a file says of its experts where all models of the architecture do the
+// same.
+void reject_other_routing(const ConfigKeys& keys, const Architecture& architecture) {
+  using namespace hyperparameter;
+  if (architecture.routing_keys == RoutingKeys::kAll) return;
+  keys.reject_unless(kExpertGating, static_cast<double>(architecture.gating) + 1.0, kNotDone);
+  keys.reject_unless(kExpertWeightsScale, 1.0, kNotDone);
+  keys.reject_unless(kExpertGroupCount, 1.0, kNotDone);
+  if (architecture.routing_keys == RoutingKeys::kNormalised) return;
+  const bool normalised = keys.flag(kExpertWeightsNorm, architecture.normalise_weights);
+  if (normalised != architecture.normalise_weights) {
+    keys.reject(kExpertWeightsNorm, fmt::format("is {}", normalised), kNotDone);
+  }
+}
+
+}  // namespace
+
+void read_routing(const ConfigKeys& keys, ModelConfig& config) {
+  using namespace hyperparameter;
+  if (keys.integer(kExpertCount, 0) == 0) return;
+  reject_other_routing(keys, *config.architecture);
+  Routing& routing = config.routing;
+  routing.n_experts = keys.count(kExpertCount, kMaxExperts);
+  routing.n_used = keys.count_of_layers(kExpertUsedCount, routing.n_experts);
+  routing.gating = config.architecture->gating;
+  // Where it is open and no key states it, as in files of llama.cpp's converter, networks that
+  // correct the choice by a bias (DeepSeek-V3, arXiv:2412.19437, 2.1.2) have a sigmoid.
+  const std::string bias = fmt::format("blk.{}.exp_probs_b.bias", config.n_layers - 1);
+  const bool is_open = config.architecture->routing_keys == RoutingKeys::kAll;
+  if (is_open && keys.gguf().find_tensor(bias) != nullptr) routing.gating = Gating::kSigmoid;
+  if (const int64_t stated = keys.integer(kExpertGating, 0); stated != 0) {
+    if (stated < 1 || stated > 3) {
+      keys.reject(kExpertGating, fmt::format("is {}", stated),
+                  "Assay computes 1 (softmax), 2 (sigmoid) and 3 (softmax of those used)");
+    }
+    routing.gating = static_cast<Gating>(stated - 1);
+  }
+  routing.normalise = keys.flag(kExpertWeightsNorm, config.architecture->normalise_weights);
+  // Files state 0 for no scale.
+  if (keys.number(kExpertWeightsScale, 0.0) != 0.0) {
+    routing.scale = static_cast<float>(keys.positive(kExpertWeightsScale));
+  }
+  routing.n_groups = keys.count_or(kExpertGroupCount, routing.n_experts, 1);
+  routing.n_groups_used = keys.count_or(kExpertGroupUsedCount, routing.n_groups, 1);
+  const int64_t group_size = routing.n_experts / routing.n_groups;
+  if (routing.n_experts % routing.n_groups != 0 ||
+      routing.n_used > routing.n_groups_used * group_size) {
+    keys.reject(
+        kExpertGroupCount,
+        fmt::format("is {}, of which {} are used, for {} experts, of which {} are used",
+                    routing.n_groups, routing.n_groups_used, routing.n_experts, routing.n_used));
+  }
+  config.expert_feed_forward_length =
+      keys.count_of_layers(kExpertFeedForwardLength, kMaxExpertWidth, config.feed_forward_length);
+  config.shared_feed_forward_length = keys.count_or(
+      kSharedFeedForwardLength, kMaxExpertWidth,
+      keys.count_or(kExpertSharedCount, kMaxExperts, 0) * config.expert_feed_forward_length);
+}
+
+}  // namespace assay

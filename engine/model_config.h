@@ -113,10 +113,17 @@ struct ModelConfig {
         return routing.n_used * embedding_length;
       case Width::kShared:
         return shared_feed_forward_length;
+      case Width::kOne:
+        return 1;
       case Width::kHidden:
         break;
     }
     return embedding_length;
+  }
+  // Of an op that weighs or mixes: the shared expert is one of one, by a sigmoid.
+  Routing routing_of(Checkpoint checkpoint) const {
+    if (!is_of_shared_expert(checkpoint)) return routing;
+    return {.gating = Gating::kSigmoid, .n_experts = 1, .n_used = 1};
   }
   const LayerConfig& layer(int64_t number) const { return layers[static_cast<size_t>(number)]; }
   // The op of a layer that computes the checkpoint, of the first that has one; null if none has.

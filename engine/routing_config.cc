@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "model/hyperparameter_keys.h"
 
 namespace assay {
@@ -62,11 +64,15 @@ void read_routing(const ConfigKeys& keys, ModelConfig& config) {
         fmt::format("is {}, of which {} are used, for {} experts, of which {} are used",
                     routing.n_groups, routing.n_groups_used, routing.n_experts, routing.n_used));
   }
+  const int64_t whole = config.feed_forward_length;
+  const bool split = config.architecture->experts_split_ffn;
   config.expert_feed_forward_length =
-      keys.count_of_layers(kExpertFeedForwardLength, kMaxExpertWidth, config.feed_forward_length);
-  config.shared_feed_forward_length = keys.count_or(
-      kSharedFeedForwardLength, kMaxExpertWidth,
-      keys.count_or(kExpertSharedCount, kMaxExperts, 0) * config.expert_feed_forward_length);
+      keys.count_of_layers(kExpertFeedForwardLength, kMaxExpertWidth,
+                           split ? std::max<int64_t>(1, whole / routing.n_used) : whole);
+  const int64_t shared =
+      keys.count_or(kExpertSharedCount, kMaxExperts, 0) * config.expert_feed_forward_length;
+  config.shared_feed_forward_length =
+      keys.count_or(kSharedFeedForwardLength, kMaxExpertWidth, split ? whole : shared);
 }
 
 }  // namespace assay

@@ -312,8 +312,8 @@ void Session::run_op(const OpSpec& op, int layer, const TokenRange& tokens) {
       run_experts(op, layer, tokens);
       break;
     case OpKind::kMix:
-      kernels_.run(MixCall{x, second, tokens.count, config_.routing.n_used, config_.width(op.width),
-                           out, here});
+      kernels_.run(MixCall{x, second, tokens.count, config_.routing_of(op.out).n_used,
+                           config_.width(op.width), out, here});
       break;
     case OpKind::kEmbedding:  // outside of the layers
     case OpKind::kLinear:

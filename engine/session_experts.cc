@@ -9,10 +9,10 @@ namespace assay {
 // Which experts each token uses, or how much of each. On the host, which has to know them.
 void Session::route(const OpSpec& op, int layer, const TokenRange& tokens) {
   const int64_t n_tokens = tokens.count;
-  const Routing& routing = config_.routing;
+  const Routing routing = config_.routing_of(op.out);
   const auto count = static_cast<size_t>(n_tokens * routing.n_used);
   const OpSite here = site(op.out, layer, tokens);
-  const float* scores = on_host(value(Checkpoint::kRouter, layer, tokens.first),
+  const float* scores = on_host(value(op.in[0], layer, tokens.first),
                                 static_cast<size_t>(n_tokens * routing.n_experts));
   std::vector<float> values(count);
   if (op.kind == OpKind::kSelect) {
@@ -25,7 +25,9 @@ void Session::route(const OpSpec& op, int layer, const TokenRange& tokens) {
     }
     std::ranges::copy(expert_ids_, values.begin());
   } else {
-    kernels_.run(WeighCall{scores, expert_ids_.data(), routing, n_tokens, values.data(), here});
+    const std::vector<int32_t> only(is_of_shared_expert(op.out) ? count : 0);
+    const int32_t* ids = only.empty() ? expert_ids_.data() : only.data();
+    kernels_.run(WeighCall{scores, ids, routing, n_tokens, values.data(), here});
   }
   memory_.upload(values.data(), count * sizeof(float), value(op.out, layer, tokens.first));
 }

@@ -23,6 +23,7 @@ constexpr std::array kFfnNormAfterAttn = {
 
 constexpr auto kLlamaLayer = gated_layer(Presence::kOptional, Presence::kOptional);
 constexpr auto kQwen2Layer = gated_layer(Presence::kAlways, Presence::kNever);
+constexpr auto kBiasedQkvLayer = gated_layer(Presence::kOptional, Presence::kNever);
 constexpr auto kSeedOssLayer =
     gated_layer(Presence::kOptional, Presence::kNever, kFfnNormAfterAttn);
 constexpr auto kGemmaLayer =
@@ -145,6 +146,11 @@ constexpr auto kLlamaShared = expert_layer(kLlamaAttention, kRoutedAndShared);
 constexpr LayerVariant kGraniteMoeVariants[] = {{.ops = kLlamaShared, .tensor = "ffn_gate_shexp"}};
 constexpr LayerVariant kErnieMoeVariants[] = {{.ops = kLlamaLayer, .without = "ffn_gate_inp"},
                                               {.ops = kLlamaExperts, .without = "ffn_gate_shexp"}};
+
+constexpr auto kQwen2MoeLayer = expert_layer(
+    join(qkv(C::kAttnNorm, Presence::kOptional), rotary_attention(C::kQ, C::kK, Presence::kNever)),
+    join(experts(C::kFfnNorm, C::kRoutedOut, Presence::kNever), gated_shared_expert(C::kFfnNorm)));
+constexpr LayerVariant kQwen2MoeVariants[] = {{.ops = kBiasedQkvLayer, .without = "ffn_gate_inp"}};
 
 constexpr auto normed_attention(Width of_q, Width of_k) {
   return join(qkv(C::kAttnNorm, Presence::kOptional), qk_norms(of_q, of_k),
@@ -323,6 +329,12 @@ constexpr Architecture kArchitectures[] = {
      .gating = Gating::kSigmoid,
      .normalise_weights = false,
      .routing_keys = RoutingKeys::kAll},
+    {.name = "qwen2moe",
+     .layer = kQwen2MoeLayer,
+     .variants = kQwen2MoeVariants,
+     .normalise_weights = false,
+     .routing_keys = RoutingKeys::kNormalised,
+     .experts_split_ffn = true},
     {.name = "qwen3moe",
      .layer = kQwen3MoeLayer,
      .variants = kQwen3MoeVariants,

@@ -85,6 +85,9 @@ struct Architecture {
   Gating gating = Gating::kSoftmax;  // of experts, unless the file says otherwise: routing_keys
   bool normalise_weights = true;     // of experts, likewise
   RoutingKeys routing_keys = RoutingKeys::kCount;
+  // Where no key says how wide experts are, a token's few are as wide as feed_forward_length
+  // together, and so is the shared one.
+  bool experts_split_ffn = false;
   // Caps of the attention's scores and of the logits: whether it has them, and the defaults.
   bool soft_caps = false;
   double attention_soft_cap = 0.0;

@@ -46,6 +46,9 @@ enum class Checkpoint : uint8_t {
   kSharedUp,
   kSharedAct,
   kSharedOut,
+  kSharedScore,
+  kSharedWeight,
+  kSharedScaled,
   kFfnOut,
   kPostFfnNorm,
   kOutput,
@@ -58,6 +61,11 @@ inline constexpr int kCheckpoints = static_cast<int>(Checkpoint::kLogits) + 1;
 // Whether each layer has one.
 constexpr bool is_in_layer(Checkpoint checkpoint) {
   return checkpoint > Checkpoint::kEmbedding && checkpoint < Checkpoint::kFinalNorm;
+}
+
+// Whether it is of the expert that all tokens use, beside those that they choose.
+constexpr bool is_of_shared_expert(Checkpoint checkpoint) {
+  return checkpoint >= Checkpoint::kSharedGate && checkpoint <= Checkpoint::kSharedScaled;
 }
 
 // "q_rope", without its layer; or "embedding", "final_norm", "logits".

@@ -38,6 +38,7 @@ constexpr HfName kNames[] = {
     {"ffn_up", "mlp.up_proj"},
     {"ffn_down", "mlp.down_proj"},
     {"ffn_gate_inp", "mlp.gate"},
+    {"ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
     {"exp_probs_b", "mlp.gate.e_score_correction_bias"},
     {kMixture, "mlp.experts"},
     {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
@@ -90,6 +91,9 @@ constexpr HfName kMixtral[] = {{"ffn_gate_inp", "mlp.gate"},
 constexpr HfName kMinimaxM2[] = {{"ffn_gate_inp", "mlp.gate"},
                                  {"ffn_gate_inp", "block_sparse_moe.gate"},
                                  {"exp_probs_b", "block_sparse_moe.e_score_correction_bias"}};
+constexpr HfName kQwen2Moe[] = {{"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
+                                {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
+                                {"ffn_down_shexp", "mlp.shared_expert.down_proj"}};
 constexpr HfName kErnieMoe[] = {{"exp_probs_b", "mlp.moe_statics.e_score_correction_bias"}};
 constexpr HfName kGraniteMoe[] = {{"ffn_gate_inp", "block_sparse_moe.router"},
                                   {"ffn_gate_inp", "block_sparse_moe.router.layer"},
@@ -115,6 +119,10 @@ constexpr HfModel kModels[] = {
      .experts = HfExperts::kNumbered,
      .window = HfWindow::kAll},
     {.model_type = "qwen2", .architecture = "qwen2", .window = HfWindow::kFlagged},
+    {.model_type = "qwen2_moe",
+     .architecture = "qwen2moe",
+     .names = kQwen2Moe,
+     .window = HfWindow::kEven},
     {.model_type = "qwen3", .architecture = "qwen3", .window = HfWindow::kFlagged},
     {.model_type = "qwen3_moe", .architecture = "qwen3moe", .window = HfWindow::kFlagged},
     {.model_type = "phi3", .architecture = "phi3", .names = kPhi3, .window = HfWindow::kAll},
@@ -273,7 +281,9 @@ std::string_view hf_module(const HfModel& model, std::string_view tensor) {
 }
 
 std::string_view hf_module(const HfModel& model, const OpSpec& op) {
-  if (op.kind == OpKind::kMix) return hf_module(model, kMixture);
+  if (op.kind == OpKind::kMix) {
+    return is_of_shared_expert(op.out) ? std::string_view() : hf_module(model, kMixture);
+  }
   if (op.kind != OpKind::kNorm && op.kind != OpKind::kLinear && op.kind != OpKind::kConv) return "";
   const std::string special = std::string(op.tensor) + "/" + std::string(checkpoint_op(op.out));
   if (const HfName* name = find_name(model.names, special)) return name->module;

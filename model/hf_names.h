@@ -20,6 +20,7 @@ enum class HfWindow : uint8_t {
   kNone,     // nothing, with them as well
   kAll,      // all layers
   kFlagged,  // with use_sliding_window, the layers from max_window_layers on
+  kEven,     // with use_sliding_window, layers 0, 2, ... before max_window_layers
   kSome,     // the layers that the architecture's files have it for
 };
 

@@ -204,6 +204,22 @@ constexpr std::array<OpSpec, 5> shared_expert(Checkpoint in) {
           linear(C::kSharedOut, C::kSharedAct, W::kHidden, "ffn_down_shexp"),
           add(C::kFfnOut, C::kRoutedOut, C::kSharedOut)};
 }
+// The same, of which each token has as much as a gate says.
+constexpr auto gated_shared_expert(Checkpoint in) {
+  const std::array<OpSpec, 5> plain = shared_expert(in);
+  return join(std::array{
+      plain[0], plain[1], plain[2], plain[3],
+      linear(C::kSharedScore, in, W::kOne, "ffn_gate_inp_shexp"),
+      OpSpec{OpKind::kWeigh, C::kSharedWeight, W::kOne, {C::kSharedScore}, 1, {}, Presence::kNever},
+      OpSpec{OpKind::kMix,
+             C::kSharedScaled,
+             W::kHidden,
+             {C::kSharedOut, C::kSharedWeight},
+             2,
+             {},
+             Presence::kNever},
+      add(C::kFfnOut, C::kRoutedOut, C::kSharedScaled)});
+}
 constexpr auto expert_layer(const auto& attention, const auto& experts) {
   return join(kAttnNorm, attention, add_attn(C::kAttnOut), kFfnNorm, experts, add_ffn(C::kFfnOut));
 }

@@ -24,7 +24,7 @@ enum class OpKind : uint8_t {
   kActivation,    // of up, times a function of the gate where there is one
   kAdd,           // of two inputs; the first is the residual stream
   kSelect,        // the ids of the experts with the highest scores
-  kWeigh,         // the weights of those experts
+  kWeigh,         // the weights of those experts; or of the shared one, by its score alone
   kExpertLinear,  // as kLinear, by the matrices of each token's experts, one after the other
   kMix,           // the sum of the experts' results, times their weights
 };
@@ -74,6 +74,7 @@ enum class Width : uint8_t {
   kExpertInner,   // kUsed * expert_feed_forward_length
   kExpertHidden,  // kUsed * embedding_length
   kShared,        // expert_shared_feed_forward_length
+  kOne,           // 1
 };
 
 // Whether a model file has a tensor.

@@ -26,8 +26,7 @@ constexpr std::string_view kNoRouter =
     "the router's logits, which would show a near tie, are not compared there";
 
 bool reads_experts(Checkpoint checkpoint) {
-  return checkpoint > Checkpoint::kExperts &&
-         (checkpoint < Checkpoint::kSharedGate || checkpoint > Checkpoint::kSharedOut);
+  return checkpoint > Checkpoint::kExperts && !is_of_shared_expert(checkpoint);
 }
 
 bool reads_other_tokens(Checkpoint checkpoint) {

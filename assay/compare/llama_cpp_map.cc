@@ -15,7 +15,8 @@
 // - falcon computes the norm of the attention first, whether or not that is the only one.
 // - Of deepseek2, Q and K are whole heads only where the layer has `kv`; without it they are
 //   multiplied by parts of its matrix. A query of low rank has four records, another two.
-// - A shared expert has the names of a feed-forward without experts, and follows the others.
+// - A shared expert has the names of a feed-forward without experts, and follows the others. What
+//   is called its output has been multiplied by its gate in qwen2moe alone.
 // - A router's biased product is called its probabilities where its softmax comes later (gpt-oss).
 // - lfm2 gives its norm before the feed-forward the name of the feed-forward.
 // phi2, phi3, gptneox, falcon, command-r, cohere2 and lfm2 have no name for the sum after the
@@ -89,23 +90,27 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 {"name": "ffn_moe_probs-{N}", "to": "layer_{N}_router", "arch": ["gpt-oss"]},
 {"name": "ffn_moe_topk-{N}", "to": "layer_{N}_experts"},
 {"regex": "ffn_moe_weights(?:_softmax|_norm|_scaled)?-([0-9]+)", "to": "layer_{N}_expert_weights", "take": -1},
-{"regex": "ffn_(?:moe_)?gate(?:_b|_biased)?-([0-9]+)", "to": "layer_{N}_ffn_gate", "take": -1, "arch": ["!granitemoe", "!deepseek2", "!glm4moe", "!dots1", "!ernie4_5-moe"]},
-{"regex": "ffn_(?:moe_)?up(?:_b|_biased)?-([0-9]+)", "to": "layer_{N}_ffn_up", "take": -1, "arch": ["!phi3", "!glm4", "!granitemoe", "!deepseek2", "!glm4moe", "!dots1", "!ernie4_5-moe"]},
+{"regex": "ffn_(?:moe_)?gate(?:_b|_biased)?-([0-9]+)", "to": "layer_{N}_ffn_gate", "take": -1, "arch": ["!granitemoe", "!deepseek2", "!glm4moe", "!dots1", "!ernie4_5-moe", "!qwen2moe"]},
+{"regex": "ffn_(?:moe_)?up(?:_b|_biased)?-([0-9]+)", "to": "layer_{N}_ffn_up", "take": -1, "arch": ["!phi3", "!glm4", "!granitemoe", "!deepseek2", "!glm4moe", "!dots1", "!ernie4_5-moe", "!qwen2moe"]},
 {"name": "ffn_up-{N}", "to": "layer_{N}_ffn_gate", "take": -1, "part": "1/2", "arch": ["phi3", "glm4"]},
 {"name": "ffn_up-{N}", "to": "layer_{N}_ffn_up", "take": -1, "part": "2/2", "arch": ["phi3", "glm4"]},
-{"regex": "ffn_(?:moe_)?(?:swiglu|swiglu_oai|geglu|gelu|sqr\\(relu\\)|gate_par)-([0-9]+)", "to": "layer_{N}_ffn_act", "take": -1, "arch": ["!granitemoe", "!deepseek2", "!glm4moe", "!dots1", "!ernie4_5-moe"]},
+{"regex": "ffn_(?:moe_)?(?:swiglu|swiglu_oai|geglu|gelu|sqr\\(relu\\)|gate_par)-([0-9]+)", "to": "layer_{N}_ffn_act", "take": -1, "arch": ["!granitemoe", "!deepseek2", "!glm4moe", "!dots1", "!ernie4_5-moe", "!qwen2moe"]},
 {"regex": "ffn_moe_down(?:_biased)?-([0-9]+)", "to": "layer_{N}_expert_out", "take": -1},
-{"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_ffn_out", "take": 0, "arch": ["!nemotron", "!granitemoe", "!deepseek2", "!glm4moe", "!dots1", "!ernie4_5-moe"]},
+{"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_ffn_out", "take": 0, "arch": ["!nemotron", "!granitemoe", "!deepseek2", "!glm4moe", "!dots1", "!ernie4_5-moe", "!qwen2moe"]},
 
-{"regex": "ffn_(?:moe_)?gate-([0-9]+)", "to": "layer_{N}_ffn_gate", "take": 0, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe"]},
-{"regex": "ffn_(?:moe_)?up-([0-9]+)", "to": "layer_{N}_ffn_up", "take": 0, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe"]},
-{"regex": "ffn_(?:moe_)?swiglu-([0-9]+)", "to": "layer_{N}_ffn_act", "take": 0, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe"]},
-{"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_routed_out", "take": -2, "optional": true, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe"]},
-{"regex": "ffn_(?:moe_)?gate-([0-9]+)", "to": "layer_{N}_shared_gate", "take": 1, "optional": true, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe"]},
-{"regex": "ffn_(?:moe_)?up-([0-9]+)", "to": "layer_{N}_shared_up", "take": 1, "optional": true, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe"]},
-{"regex": "ffn_(?:moe_)?swiglu-([0-9]+)", "to": "layer_{N}_shared_act", "take": 1, "optional": true, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe"]},
+{"regex": "ffn_(?:moe_)?gate-([0-9]+)", "to": "layer_{N}_ffn_gate", "take": 0, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe", "qwen2moe"]},
+{"regex": "ffn_(?:moe_)?up-([0-9]+)", "to": "layer_{N}_ffn_up", "take": 0, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe", "qwen2moe"]},
+{"regex": "ffn_(?:moe_)?swiglu-([0-9]+)", "to": "layer_{N}_ffn_act", "take": 0, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe", "qwen2moe"]},
+{"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_routed_out", "take": -2, "optional": true, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe", "qwen2moe"]},
+{"regex": "ffn_(?:moe_)?gate-([0-9]+)", "to": "layer_{N}_shared_gate", "take": 1, "optional": true, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe", "qwen2moe"]},
+{"regex": "ffn_(?:moe_)?up-([0-9]+)", "to": "layer_{N}_shared_up", "take": 1, "optional": true, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe", "qwen2moe"]},
+{"regex": "ffn_(?:moe_)?swiglu-([0-9]+)", "to": "layer_{N}_shared_act", "take": 1, "optional": true, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe", "qwen2moe"]},
 {"regex": "ffn_shexp(?:_out)?-([0-9]+)", "to": "layer_{N}_shared_out", "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe"]},
-{"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_ffn_out", "take": -1, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe"]},
+{"name": "ffn_shexp-{N}", "to": "layer_{N}_shared_out", "arch": ["qwen2moe"]},
+{"name": "ffn_shexp_gate_inp-{N}", "to": "layer_{N}_shared_score", "arch": ["qwen2moe"]},
+{"name": "ffn_shexp_gate-{N}", "to": "layer_{N}_shared_weight", "arch": ["qwen2moe"]},
+{"name": "ffn_shexp_out-{N}", "to": "layer_{N}_shared_scaled", "arch": ["qwen2moe"]},
+{"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_ffn_out", "take": -1, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe", "qwen2moe"]},
 
 {"regex": "(?:ffn_post_norm|post_mlp_norm)-([0-9]+)", "to": "layer_{N}_post_ffn_norm"},
 {"name": "l_out-{N}", "to": "layer_{N}_output"},

@@ -400,75 +400,14 @@ std::vector<Mistake> count_mistakes() {
            .faults = {std::move(one_more)}}};
 }
 
-// As where it is scaled with the routed ones, or that is undone twice.
-Mistake scaled_shared_mistake() {
-  const Needs has_scale = [](const Routing& r) { return r.scale != 1.0F; };
-  return {
-      .cause = "shared_expert",
-      .text =
-          [](const Network&, double by) {
-            return fmt::format("multiplies the shared expert by {:.4g}, too", by);
-          },
-      .edit = {.add =
-                   [](const OpContext& context, AddCall call, Kernels& kernels) {
-                     std::vector<float> scaled(call.b, call.b + call.count);
-                     for (float& x : scaled) x *= static_cast<float>(context.parameter);
-                     call.b = scaled.data();
-                     kernels.run(call);
-                   }},
-      .possible =
-          [is_routed = routed(has_scale)](const Network& network, Op op) {
-            return op.checkpoint == Checkpoint::kFfnOut && is_routed(network, op);
-          },
-      .grid =
-          [](const Network& network) {
-            const double scale = network.model->config().routing.scale;
-            return scale > 1 ? std::vector{1 / scale, scale} : std::vector{scale, 1 / scale};
-          },
-      .faults = {{.name = "shared-expert-scaled",
-                  .group = FaultGroup::kFeedForward,
-                  .what = "the shared expert is scaled as the others are",
-                  .at = Checkpoint::kFfnOut,
-                  .unsupported_reason = needs("scaled experts beside a shared one",
-                                              [](const ModelConfig& config) {
-                                                return config.shared_feed_forward_length > 0 &&
-                                                       config.routing.scale != 1.0F;
-                                              }),
-                  .parameter =
-                      [](const OpContext& context) {
-                        return static_cast<double>(context.network.model->config().routing.scale);
-                      },
-                  .in_every_layer = true,
-                  .in_arguments = true}}};
-}
-
-Mistake shared_mistake() {
-  return {.cause = "shared_expert",
-          .text = plainly("leaves the shared expert out"),
-          .edit = {.add = [](const OpContext&, const AddCall& call,
-                             Kernels&) { std::copy_n(call.a, call.count, call.out); }},
-          .possible = [](const Network&, Op op) { return op.checkpoint == Checkpoint::kFfnOut; },
-          .faults = {{.name = "shared-expert-missing",
-                      .group = FaultGroup::kFeedForward,
-                      .what = "the shared expert is left out",
-                      .at = Checkpoint::kFfnOut,
-                      .unsupported_reason = needs("shared expert",
-                                                  [](const ModelConfig& config) {
-                                                    return config.shared_feed_forward_length > 0;
-                                                  }),
-                      .in_every_layer = true}}};
-}
-
 }  // namespace
 
 std::vector<Mistake> expert_mistakes() {
   std::vector<Mistake> mistakes;
   for (auto part : {weight_mistakes(), reweighing_mistakes(), choice_mistakes(), count_mistakes(),
-                    expert_order_mistakes()}) {
+                    expert_order_mistakes(), shared_expert_mistakes()}) {
     for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
   }
-  mistakes.push_back(shared_mistake());
-  mistakes.push_back(scaled_shared_mistake());
   return mistakes;
 }
 

@@ -9,8 +9,9 @@
 namespace assay::mistakes {
 
 std::function<bool(const Network&, Op)> routed(Needs has) {
-  return [has = std::move(has)](const Network& network, Op) {
-    return network.model != nullptr && has(network.model->config().routing);
+  return [has = std::move(has)](const Network& network, Op op) {
+    return network.model != nullptr && !is_of_shared_expert(op.checkpoint) &&
+           has(network.model->config().routing);
   };
 }
 

@@ -335,7 +335,7 @@ std::vector<int32_t> Network::expert_ids(const Matrix& logged) const {
 Matrix Network::of_experts(const OpContext& context, const KernelHooks& hooks) const {
   const std::vector<const Matrix*>& x = context.inputs.rows;
   const Op op = context.op();
-  const Routing& routing = model->config().routing;
+  const Routing routing = model->config().routing_of(op.checkpoint);
   Matrix out(x[0]->rows, width(op));
   if (kind_of(op) == OpKind::kSelect) {
     std::vector<int32_t> ids(out.values.size());
@@ -354,7 +354,8 @@ Matrix Network::of_experts(const OpContext& context, const KernelHooks& hooks) c
                *reference_);
     return out;
   }
-  const std::vector<int32_t> ids = expert_ids(*x[1]);
+  const std::vector<int32_t> ids =
+      x.size() > 1 ? expert_ids(*x[1]) : std::vector<int32_t>(static_cast<size_t>(out.rows));
   for (int64_t t = 0; t < out.rows; ++t) {
     const int32_t* own = ids.data() + t * routing.n_used;
     if (std::any_of(own, own + routing.n_used, [](int32_t id) { return id < 0; })) {

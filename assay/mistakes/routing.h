@@ -10,7 +10,7 @@ namespace assay::mistakes {
 // What a mistake needs of a layer's experts.
 using Needs = std::function<bool(const Routing&)>;
 
-// Whether the network has experts, and such.
+// Whether the network has experts, and such; not of the shared one.
 std::function<bool(const Network&, Op)> routed(Needs has);
 
 // What is wrong with the mixture is so too where a shared expert is added to it.
@@ -19,5 +19,8 @@ Injected routing_fault(const char* name, const char* what, Checkpoint at, const 
 
 // Which of a token's experts has which weight, and what is taken for which expert.
 std::vector<Mistake> expert_order_mistakes();
+
+// What becomes of the shared one.
+std::vector<Mistake> shared_expert_mistakes();
 
 }  // namespace assay::mistakes

@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "assay/log/sketch.h"
 #include "assay/mutate/mutant.h"
@@ -95,14 +96,18 @@ std::map<std::string, double> tolerances(const GoldenCase& golden) {
   return result;
 }
 
-// The weights of experts follow from few of the router's scores, whose noise has the norm of all:
+// The weights of experts follow from few of the router's scores, whose noise has the norm of all,
+// and that of a shared expert from one score, whose noise is as large as where it is next to 0:
 // where that makes more of the weights' noise than their floor, the scores have less.
-void quieten_router(const std::string& checkpoint, double factor, NoiseSizes& sizes) {
-  constexpr std::string_view kWeights = "_expert_weights";
-  if (!checkpoint.ends_with(kWeights)) return;
-  const std::string layer = checkpoint.substr(0, checkpoint.size() - kWeights.size());
-  const auto router = sizes.find(layer + "_router");
-  if (router != sizes.end()) router->second *= factor;
+void quieten_scores(const std::string& checkpoint, double factor, NoiseSizes& sizes) {
+  constexpr std::pair<std::string_view, const char*> kScores[] = {
+      {"_expert_weights", "_router"}, {"_shared_weight", "_shared_score"}};
+  for (const auto& [weights, scores] : kScores) {
+    if (!checkpoint.ends_with(weights)) continue;
+    const auto found =
+        sizes.find(checkpoint.substr(0, checkpoint.size() - weights.size()) + scores);
+    if (found != sizes.end()) found->second *= factor;
+  }
 }
 
 }  // namespace
@@ -134,7 +139,7 @@ NoiseSizes calibrate_noise(const GoldenCase& golden, Kernels& kernels) {
     const Fault before = noise_fault(sizes, 1);
     const double inherited = difference_at(sound, trace(golden, &before, kernels), entry.name);
     sizes[entry.name] = std::sqrt(std::max(0.0, floor * floor - inherited * inherited));
-    if (inherited > floor) quieten_router(entry.name, floor / inherited, sizes);
+    if (inherited > floor) quieten_scores(entry.name, floor / inherited, sizes);
   }
   return sizes;
 }

@@ -60,6 +60,14 @@ constexpr Preset kPresets[] = {
        "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
        "max_position_embeddings": 40960, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0,
        "tie_word_embeddings": false})"},
+    {"qwen1.5-moe-a2.7b", R"({
+       "_name_or_path": "Qwen1.5-MoE-A2.7B", "model_type": "qwen2_moe", "vocab_size": 151936,
+       "hidden_size": 2048, "intermediate_size": 5632, "moe_intermediate_size": 1408,
+       "shared_expert_intermediate_size": 5632, "num_hidden_layers": 24,
+       "num_attention_heads": 16, "num_key_value_heads": 16, "num_experts": 60,
+       "num_experts_per_tok": 4, "norm_topk_prob": false, "decoder_sparse_step": 1,
+       "use_sliding_window": false, "max_position_embeddings": 8192, "rms_norm_eps": 1e-6,
+       "rope_theta": 1000000.0, "tie_word_embeddings": false})"},
     {"qwen3-30b-a3b", R"({
        "_name_or_path": "Qwen3-30B-A3B", "model_type": "qwen3_moe", "vocab_size": 151936,
        "hidden_size": 2048, "intermediate_size": 6144, "moe_intermediate_size": 768,

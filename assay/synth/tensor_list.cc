@@ -81,7 +81,8 @@ class Lister {
                   double gain, bool bias) {
     add(name + ".weight", op, dims, 0.0F,
         static_cast<float>(gain / std::sqrt(static_cast<double>(dims[0]))))
-        .is_matrix = op == nullptr || op->out != Checkpoint::kRouter;
+        .is_matrix =
+        op == nullptr || (op->out != Checkpoint::kRouter && op->out != Checkpoint::kSharedScore);
     if (bias) add(name + ".bias", op, {dims.begin() + 1, dims.end()}, 0.0F, kBiasDeviation);
   }
 

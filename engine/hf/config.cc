@@ -282,14 +282,18 @@ std::vector<bool> windowed_layers(const ConfigObject& object, const HfConfig& co
   if (!windowed.empty() || config.model->window == HfWindow::kSome) return windowed;
   const bool has_first = object.default_of("max_window_layers") != nullptr;  // qwen2, qwen3
   const int64_t first = has_first ? object.whole_or_zero("max_window_layers", kMaxWidth) : 0;
-  for (int64_t i = 0; i < config.n_layers; ++i) windowed.push_back(i >= first);
+  const bool even = config.model->window == HfWindow::kEven;
+  for (int64_t i = 0; i < config.n_layers; ++i) {
+    windowed.push_back(even ? i % 2 == 0 && i < first : i >= first);
+  }
   return windowed;
 }
 
 void read_window(const ConfigObject& object, const HfConfig& config, Keys& keys) {
   const HfWindow kind = config.model->window;
   const bool used = kind != HfWindow::kNone && object.find("sliding_window") != nullptr &&
-                    (kind != HfWindow::kFlagged || object.flag("use_sliding_window"));
+                    ((kind != HfWindow::kFlagged && kind != HfWindow::kEven) ||
+                     object.flag("use_sliding_window"));
   const std::vector<bool> windowed = windowed_layers(object, config);
   const bool asked = std::ranges::find(windowed, true) != windowed.end();
   if (!used) {

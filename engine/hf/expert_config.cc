@@ -74,10 +74,12 @@ void read_expert_config(const ConfigObject& object, HfConfig& config, Keys& keys
   }
   // llama.cpp knows no default of this kind.
   if (config.architecture->gating == Gating::kSigmoid) keys.whole(hyperparameter::kExpertGating, 2);
-  // Of qwen3_moe and olmoe; the others always do what their architecture has.
-  const bool may_differ =
-      config.model->model_type == "qwen3_moe" || config.model->model_type == "olmoe";
-  if (may_differ) {
+  if (has_checkpoint(*config.architecture, Checkpoint::kSharedScore)) {
+    keys.whole(hyperparameter::kSharedFeedForwardLength,
+               object.whole({"shared_expert_intermediate_size"}, kMaxWidth));
+  }
+  // The others always do what their architecture has.
+  if (config.architecture->routing_keys == RoutingKeys::kNormalised) {
     keys.flag(hyperparameter::kExpertWeightsNorm, object.flag("norm_topk_prob"));
   }
 }

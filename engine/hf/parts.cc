@@ -20,7 +20,8 @@ constexpr BiasKey kBiasKeys[] = {
     {"starcoder2", "use_bias", true},      {"falcon", "bias", true},
     {"gpt_neox", "attention_bias", true},  {"stablelm", "use_qkv_bias", false},
     {"glm4", "attention_bias", false},     {"glm4_moe", "attention_bias", false},
-    {"seed_oss", "attention_bias", false}, {"ernie4_5", "use_bias", true}};
+    {"seed_oss", "attention_bias", false}, {"ernie4_5", "use_bias", true},
+    {"qwen2_moe", "qkv_bias", false}};
 
 void read_biases(const ConfigObject& object, const HfConfig& config, HfParts& parts) {
   const auto* own = std::find_if(
@@ -46,12 +47,12 @@ void read_biases(const ConfigObject& object, const HfConfig& config, HfParts& pa
   parts.ffn_bias = stated("mlp_bias", Checkpoint::kFfnUp);
 }
 
-// qwen3_moe leaves experts out of the layers listed and of those between the steps, deepseek out of
+// Qwen's leave experts out of the layers listed and of those between the steps, deepseek out of
 // the first.
 std::vector<bool> expert_layers(const ConfigObject& object, const HfConfig& config) {
   std::vector<bool> layers(static_cast<size_t>(config.n_layers), config.n_experts > 0);
   const auto is = [&](std::string_view type) { return config.model->model_type == type; };
-  if (is("qwen3_moe")) {
+  if (is("qwen2_moe") || is("qwen3_moe")) {
     const int64_t step = object.whole({"decoder_sparse_step"}, kMaxStep, 1);
     for (int64_t i = 0; i < config.n_layers; ++i) {
       if ((i + 1) % step != 0) layers[static_cast<size_t>(i)] = false;

@@ -258,6 +258,7 @@ INSTANTIATE_TEST_SUITE_P(
         Feature{"dots1",
                 {"qk_norm", "router_scale", "router_weights", "shared_expert", "experts_used"}},
         Feature{"ernie4_5-moe", {"router_weights", "shared_expert", "experts_used"}},
+        Feature{"qwen2moe", {"router_weights", "shared_expert", "experts_used"}},
         Feature{"minimax-m2", {"qk_norm", "rope_dimensions", "router_weights", "experts_used"}},
         Feature{"olmo3", {"rope_scaling", "attention_window", "qk_norm"}},
         Feature{"glm4",

@@ -64,6 +64,7 @@ GOLDENS = {
     "phi2": PARALLEL,
     "phi3": PARALLEL,
     "qwen2.5": NO_OUT,
+    "qwen2moe": NO_OUT,
     "qwen3": NO_OUT,
     "qwen3moe": NO_OUT,
     "seed_oss": set(),

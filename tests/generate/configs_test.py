@@ -47,6 +47,10 @@ OF_TYPE = {
     "mixtral": {"num_local_experts": 4},
     "qwen3_moe": {"num_experts": 4, "moe_intermediate_size": 32, "num_experts_per_tok": 2, "head_dim": 16},
     "olmoe": {"num_experts": 4, "num_experts_per_tok": 2},
+    "qwen2_moe": {
+        **{"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
+        **{"shared_expert_intermediate_size": 48},
+    },
     "granitemoe": {"num_local_experts": 4, "num_experts_per_tok": 2},
     "gpt_oss": {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 16},
     "gpt_neox": {"num_key_value_heads": 4},

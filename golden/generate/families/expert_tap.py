@@ -8,6 +8,7 @@ import torch
 
 KINDS = {"router", "experts", "expert_weights", "ffn_gate", "ffn_up", "ffn_act", "expert_out"}
 KINDS |= {"routed_out", "shared_gate", "shared_up", "shared_act", "shared_out", "ffn_out"}
+KINDS |= {"shared_score", "shared_weight", "shared_scaled"}
 SHARED = {"gate_proj": "shared_gate", "up_proj": "shared_up", "down_proj": "shared_out"}
 
 
@@ -60,6 +61,26 @@ def experts_into(model, sink):
         for name, value in seen.items():
             keep(layer, name, value.flatten(1))
 
+    def weigh(block, layer):
+        """Of a shared expert that a gate multiplies, from the outputs of both; the block's own sum has to agree."""
+        seen = {}
+
+        def add_up(_module, _args, out):
+            weight = torch.sigmoid(seen["score"])
+            scaled = weight * seen["shared"]
+            rows = out.reshape(-1, out.shape[-1])
+            if not torch.allclose(seen["routed"] + scaled, rows, rtol=1e-4, atol=1e-4 * float(rows.abs().max())):
+                raise RuntimeError(f"layer {layer}: this is not the shared expert's own share")
+            for name, value in {"shared_score": seen["score"], "shared_weight": weight, "shared_scaled": scaled}.items():
+                keep(layer, name, value)
+
+        parts = {"score": block.shared_expert_gate, "shared": block.shared_expert, "routed": block.experts}
+        for name, part in parts.items():
+            handles.append(
+                part.register_forward_hook(lambda _module, _args, out, key=name: seen.update({key: out.detach()}))
+            )
+        handles.append(block.register_forward_hook(add_up))
+
     for layer, (path, experts) in layers_with_experts(model).items():
         block = model.get_submodule(path.rpartition(".")[0])
         router = next(part for name, part in block.named_children() if name in ("gate", "router"))
@@ -67,11 +88,13 @@ def experts_into(model, sink):
         handles.append(
             experts.register_forward_hook(lambda module, args, out, at=layer: computed(at, module, args, out))
         )
-        shared = getattr(block, "shared_experts", None)
+        shared = getattr(block, "shared_experts", None) or getattr(block, "shared_expert", None)
         if shared is not None:
             on_output(experts, layer, "routed_out")
             for name, checkpoint in SHARED.items():
                 on_output(shared.get_submodule(name), layer, checkpoint)
+            if hasattr(block, "shared_expert_gate"):
+                weigh(block, layer)
             handles.append(
                 shared.down_proj.register_forward_pre_hook(lambda _, args, at=layer: keep(at, "shared_act", args[0]))
             )

@@ -146,6 +146,15 @@ EXPERTS = (
         GAIN | {"embed_tokens": 3.0},
     ),
     Family(
+        "qwen2moe", "Qwen2MoeConfig", 149,
+        GROUPED | dict(
+            intermediate_size=96, moe_intermediate_size=32, shared_expert_intermediate_size=48, num_experts=6,
+            num_experts_per_tok=2, norm_topk_prob=False, decoder_sparse_step=1, rms_norm_eps=0.046875, qkv_bias=True,
+            rope_parameters=rope(23456.0), use_sliding_window=False, tie_word_embeddings=False
+        ),
+        GAIN | {"embed_tokens": 3.0, "shared_expert_gate": 2.0},
+    ),
+    Family(
         "minimax-m2", "MiniMaxM2Config", 146,
         HEADS | dict(
             intermediate_size=32, num_local_experts=6, num_experts_per_tok=2, rms_norm_eps=0.046875, rotary_dim=12,

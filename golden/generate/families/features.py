@@ -221,6 +221,13 @@ FEATURES = {
         "partial rotation": base(23456.0, partial_rotary_factor=1.0),
         "experts of a token": dict(num_experts_per_tok=3),
     },
+    "qwen2moe": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "rotary base": base(10000.0),
+        "weights of experts as they are": dict(norm_topk_prob=True),
+        "experts of a token": dict(num_experts_per_tok=3),
+        "bias of q, k, v": dict(qkv_bias=False),
+    },
     "ernie4_5-moe": {
         "epsilon": dict(rms_norm_eps=1e-5),
         "rotary base": base(10000.0),

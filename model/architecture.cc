@@ -321,6 +321,8 @@ constexpr Architecture kArchitectures[] = {
      .layer = kLlamaShared,
      .variants = kErnieMoeVariants,
      .rope_pairing = RopePairing::kAdjacent},
+    {.name = "exaone", .layer = kBiasedQkvLayer, .rope_freqs = true},
+    {.name = "xverse", .layer = kBiasedQkvLayer, .rope_pairing = RopePairing::kAdjacent},
     {.name = "seed_oss", .layer = kSeedOssLayer},
     {.name = "glm4", .layer = kGlm4Layer, .rope_pairing = RopePairing::kAdjacent},
     {.name = "glm4moe",

@@ -108,6 +108,8 @@ LAYERS = {
     "gemma2": GEMMA | POST_NORMS,
     "gemma3": GEMMA | QK_NORMS | POST_NORMS,
     "ernie4_5": COMMON_LAYER,
+    "exaone": COMMON_LAYER,
+    "xverse": COMMON_LAYER,
     "seed_oss": COMMON_LAYER | {"ffn_norm": Node("attn_post_norm")},
     "glm4": without(COMMON_LAYER, "ffn_gate") | FUSED_GATE | GLM4_NORMS,
 }

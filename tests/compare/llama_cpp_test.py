@@ -44,6 +44,7 @@ GOLDENS = {
     "dots1": NO_OUT,
     "ernie4_5": NO_OUT,
     "ernie4_5-moe": set(),
+    "exaone": NO_OUT,
     "falcon": PARALLEL,
     "falcon-40b": PARALLEL,
     "gemma2": NO_OUT | POST_NORMS,
@@ -74,6 +75,7 @@ GOLDENS = {
     "starcoder": NO_OUT,
     "starcoder2": NO_OUT,
     "tinyllama": set(),
+    "xverse": NO_OUT,
 }
 # Of configs of conform/suite, with another number of layers where llama.cpp loads no other: the feature, then changes.
 WINDOWS = ["sliding_attention"] * 3 + ["full_attention"]

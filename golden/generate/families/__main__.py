@@ -36,7 +36,7 @@ def record(family, out):
     model = oracle.made(family)
     model.save_pretrained(folder / "hf")
     gguf = folder / "model-f32.gguf"
-    convert((folder / "hf").resolve(), gguf, "none")
+    convert((folder / "hf").resolve(), gguf, "none", published=family.published)
     tokens = oracle.prompts(COMMON["vocab_size"], family.seed)
     (folder / "tokens.json").write_text(json.dumps(tokens) + "\n")
     wide = oracle.in_float64(family, model.state_dict())

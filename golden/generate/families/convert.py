@@ -1,8 +1,9 @@
 """From a transformers folder to a GGUF file by llama.cpp's own converter, with a vocabulary of our own or none.
 
-    ASSAY_LLAMA_CPP=SOURCE python -m generate.families.convert FOLDER OUT.gguf own|none|VOCABULARY.json F32|F16
+    ASSAY_LLAMA_CPP=SOURCE python -m generate.families.convert FOLDER OUT.gguf own|none|VOCABULARY.json F32|F16 [CLASS]
 
-SOURCE is the source of llama.cpp, which the sdist of llama-cpp-python holds under vendor/llama.cpp. This runs as a
+SOURCE is the source of llama.cpp, which the sdist of llama-cpp-python holds under vendor/llama.cpp. CLASS is the class
+whose converter is taken, if not that of config.json. This runs as a
 program of its own, because the converter needs the `gguf` of the same source and not the installed one.
 """
 
@@ -58,7 +59,7 @@ def with_returned(modify):
     return modify_tensors
 
 
-def main(folder, out, vocabulary, type_name):
+def main(folder, out, vocabulary, type_name, published=None):
     source = os.environ.get("ASSAY_LLAMA_CPP")
     if not source or not (Path(source) / "conversion").is_dir():
         raise SystemExit("set ASSAY_LLAMA_CPP to the source of llama.cpp (its folder has `conversion/`)")
@@ -75,17 +76,18 @@ def main(folder, out, vocabulary, type_name):
         # Gemma 3 counts the tokens of this file to cut padding off.
         tokens = {str(i): i for i in range(params["vocab_size"])}
         (copy / "tokenizer.json").write_text(json.dumps({"model": {"vocab": tokens}, "added_tokens": []}))
-        kind = conversion.get_model_class(get_model_architecture(params, ModelType.TEXT))
+        kind = conversion.get_model_class(published or get_model_architecture(params, ModelType.TEXT))
         kind.set_vocab = SET_VOCAB.get(vocabulary) or given_vocabulary(vocabulary)
         kind.modify_tensors = with_returned(kind.modify_tensors)
         # What GPT-NeoX, Cohere2 and GPT-2 have it under, which transformers 5 no longer writes.
         params.setdefault("rotary_pct", (params.get("rope_parameters") or {}).get("partial_rotary_factor", 1.0))
         params.setdefault("n_ctx", params.get("n_positions"))
+        params.setdefault("activation_function", params.get("hidden_act"))  # EXAONE's name of it
         file_type = {"F32": gguf.LlamaFileType.ALL_F32, "F16": gguf.LlamaFileType.MOSTLY_F16}[type_name]
         kind(copy, file_type, Path(out), hparams=params).write()
 
 
-def convert(folder, out, vocabulary, type_name="F32"):
+def convert(folder, out, vocabulary, type_name="F32", published=""):
     """Writes the model in `folder` as GGUF to `out`; vocabulary: `own`, `none`, or a vocab.Vocab."""
     with tempfile.TemporaryDirectory() as scratch:
         if not isinstance(vocabulary, str):
@@ -93,6 +95,7 @@ def convert(folder, out, vocabulary, type_name="F32"):
             path.write_text(json.dumps(vars(vocabulary)))
             vocabulary = path
         command = [sys.executable, "-m", __name__, folder, Path(out).resolve(), vocabulary, type_name]
+        command += [published] if published else []
         done = subprocess.run(command, cwd=GOLDEN, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr.strip()[-600:])

@@ -17,6 +17,26 @@ DENSE = (
             activation_function="gelu_pytorch_tanh", tie_word_embeddings=True
         ),
     ),
+    # Llama's layer with halves turned, under EXAONE's name in files.
+    Family(
+        "exaone", "SeedOssConfig", 150,
+        GROUPED | dict(
+            head_dim=16, intermediate_size=96, rms_norm_eps=0.046875, attention_bias=False, attention_out_bias=False,
+            rope_parameters=rope(23456.0) | {
+                "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 64
+            }, tie_word_embeddings=True
+        ),
+        {"embed_tokens": 0.25},
+        published="ExaoneForCausalLM",
+    ),
+    Family(
+        "xverse", "LlamaConfig", 151,
+        GROUPED | dict(
+            intermediate_size=96, rms_norm_eps=0.046875, rope_parameters=rope(23456.0), tie_word_embeddings=False
+        ),
+        published="XverseForCausalLM",
+    ),
     Family(
         "gptneox", "GPTNeoXConfig", 102,
         SMALL | dict(

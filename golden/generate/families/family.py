@@ -25,6 +25,7 @@ class Family:
     gain: dict = field(default_factory=dict)  # of what is random, by part of its name
     golden: bool = True  # whether golden/ has a folder of it
     types: tuple[str, ...] = ("F32",)  # of its model files, all made from the first
+    published: str = ""  # the class of the published models, where transformers has none and another computes the same
     proof: dict = field(default_factory=dict)  # changes with which llama.cpp can run it (it tells sizes by layers)
 
 

@@ -115,11 +115,11 @@ def make(family):
     with tempfile.TemporaryDirectory() as scratch:
         saved = Path(scratch) / "hf"
         oracle.made(family).save_pretrained(saved)
-        convert(saved, path, "own")
+        convert(saved, path, "own", published=family.published)
         if family.proof:  # llama.cpp reads the vocabulary of a file whose network it cannot run
             saved, path_of_vocabulary = saved.with_name("proof"), Path(scratch) / "proof.gguf"
             oracle.made(replace(family, values=family.values | family.proof)).save_pretrained(saved)
-            convert(saved, path_of_vocabulary, "own")
+            convert(saved, path_of_vocabulary, "own", published=family.published)
         with LlamaCpp(path_of_vocabulary if family.proof else path, llamacpp_logits.CONTEXT) as engine:
             texts = prompts.texts(engine.tokenize)
             given = fixtures.prompts_of(engine, {name: texts[name] for name in ("haiku", "long")})

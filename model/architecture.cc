@@ -36,6 +36,13 @@ constexpr auto kQwen3Layer =
          rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional), add_attn(C::kAttnOut),
          kFfnNorm, gated_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
 
+constexpr auto kHunyuanLayer = join(
+    kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional),
+    std::array{rope(C::kQRope, C::kQ, W::kQ), rope(C::kKRope, C::kK, W::kKv)}, norms_of_rotated(),
+    std::array{attention(C::kQRopeNorm, C::kKRopeNorm, C::kV),
+               linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", Presence::kOptional)},
+    add_attn(C::kAttnOut), kFfnNorm, gated_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
+
 // Norms of what is added to the residual stream.
 constexpr std::array kPostAttnNorm = {norm(C::kPostAttnNorm, C::kAttnOut, "post_attention_norm")};
 constexpr std::array kPostFfnNorm = {norm(C::kPostFfnNorm, C::kFfnOut, "post_ffw_norm")};
@@ -323,6 +330,7 @@ constexpr Architecture kArchitectures[] = {
      .rope_pairing = RopePairing::kAdjacent},
     {.name = "exaone", .layer = kBiasedQkvLayer, .rope_freqs = true},
     {.name = "xverse", .layer = kBiasedQkvLayer, .rope_pairing = RopePairing::kAdjacent},
+    {.name = "hunyuan-dense", .layer = kHunyuanLayer, .rope_alpha = true},
     {.name = "seed_oss", .layer = kSeedOssLayer},
     {.name = "glm4", .layer = kGlm4Layer, .rope_pairing = RopePairing::kAdjacent},
     {.name = "glm4moe",

@@ -81,6 +81,7 @@ struct Architecture {
   int64_t wide_scale_layers = 0;  // with so many layers, scores are scaled by width / heads
   bool yarn_whole_pairs = true;   // YaRN's borders are rounded outwards to whole pairs
   bool yarn_log_multiplier = false;  // YaRN scales the attention's scores, by that key
+  bool rope_alpha = false;           // rope.scaling.alpha stretches the base
   bool rope_switch = false;          // rope.scaling.finetuned says whether there is a rotation
   Gating gating = Gating::kSoftmax;  // of experts, unless the file says otherwise: routing_keys
   bool normalise_weights = true;     // of experts, likewise
@@ -112,6 +113,12 @@ OpKind kind_of(Checkpoint checkpoint);
 
 // Whether a model of this architecture has this checkpoint in its forward pass.
 bool has_checkpoint(const Architecture& architecture, Checkpoint checkpoint);
+
+// Whether it is a norm of q or k, before or behind the rotation.
+constexpr bool is_norm_of_qk(Checkpoint checkpoint) {
+  return checkpoint == Checkpoint::kQNorm || checkpoint == Checkpoint::kKNorm ||
+         checkpoint == Checkpoint::kQRopeNorm || checkpoint == Checkpoint::kKRopeNorm;
+}
 
 // Whether all architectures that have the checkpoint have one row of embedding_length elements a
 // token there, without heads.

@@ -24,6 +24,8 @@ constexpr std::string_view kOps[kCheckpoints] = {
     "k_norm",
     "q_rope",
     "k_rope",
+    "q_rope_norm",
+    "k_rope_norm",
     "conv_b",
     "conv_c",
     "conv_x",

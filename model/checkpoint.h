@@ -25,6 +25,8 @@ enum class Checkpoint : uint8_t {
   kKNorm,
   kQRope,
   kKRope,
+  kQRopeNorm,
+  kKRopeNorm,
   kConvB,
   kConvC,
   kConvX,

@@ -98,6 +98,8 @@ constexpr HfName kErnieMoe[] = {{"exp_probs_b", "mlp.moe_statics.e_score_correct
 constexpr HfName kGraniteMoe[] = {{"ffn_gate_inp", "block_sparse_moe.router"},
                                   {"ffn_gate_inp", "block_sparse_moe.router.layer"},
                                   {kMixture, "block_sparse_moe.experts"}};
+constexpr HfName kHunyuan[] = {{"attn_q_norm", "self_attn.query_layernorm"},
+                               {"attn_k_norm", "self_attn.key_layernorm"}};
 constexpr HfName kLfm2[] = {{"token_embd_norm", "model.embedding_norm"},
                             {"attn_norm", "operator_norm"},
                             {"attn_q_norm", "self_attn.q_layernorm"},
@@ -214,6 +216,10 @@ constexpr HfModel kModels[] = {
      .choice_bias = true,
      .choice_bias_row = true,
      .left_out = "model.mtp_"},
+    {.model_type = "hunyuan_v1_dense",
+     .architecture = "hunyuan-dense",
+     .names = kHunyuan,
+     .heads_first = true},
     {.model_type = "arcee", .architecture = "arcee"},
     {.model_type = "seed_oss", .architecture = "seed_oss"},
     {.model_type = "gpt_oss",

@@ -61,6 +61,7 @@ inline constexpr std::string_view kWindowedKeyLength = "attention.key_length_swa
 inline constexpr std::string_view kWindowedValueLength = "attention.value_length_swa";
 inline constexpr std::string_view kWindowedRopeDimensions = "rope.dimension_count_swa";
 inline constexpr std::string_view kRopeBase = "rope.freq_base";
+inline constexpr std::string_view kRopeAlpha = "rope.scaling.alpha";  // stretches the base
 inline constexpr double kDefaultRopeBase = 10000.0;
 inline constexpr std::string_view kLocalRopeBase = "rope.freq_base_swa";  // of layers with a window
 inline constexpr std::string_view kRopeScaling = "rope.scaling.type";  // else linear, by the factor

@@ -74,6 +74,11 @@ constexpr std::array<OpSpec, 2> qk_norms(Width of_q, Width of_k) {
   return {qk_norm(C::kQNorm, C::kQ, W::kQ, "attn_q_norm", of_q),
           qk_norm(C::kKNorm, C::kK, W::kKv, "attn_k_norm", of_k)};
 }
+// RMSNorm of each head of q and k behind their rotation.
+constexpr std::array<OpSpec, 2> norms_of_rotated() {
+  return {qk_norm(C::kQRopeNorm, C::kQRope, W::kQ, "attn_q_norm", W::kHead),
+          qk_norm(C::kKRopeNorm, C::kKRope, W::kKv, "attn_k_norm", W::kHead)};
+}
 // LayerNorm of each head of q and k, with weights of its own.
 constexpr std::array<OpSpec, 2> optional_head_norms() {
   std::array<OpSpec, 2> ops = qk_norms(W::kHead, W::kHead);

@@ -136,6 +136,7 @@ std::vector<Kinds> families_of(Checkpoint checkpoint, const BoundMistake& mistak
   const bool of_one = name == "norm_order" && !mistake.grid.empty();
   if (kind == OpKind::kNorm && !of_one) {
     families.push_back({Checkpoint::kQNorm, Checkpoint::kKNorm});
+    families.push_back({Checkpoint::kQRopeNorm, Checkpoint::kKRopeNorm});
     families.push_back({Checkpoint::kPostAttnNorm, Checkpoint::kPostFfnNorm});
     families.push_back({Checkpoint::kAttnNorm, Checkpoint::kFfnNorm});
     families.push_back({Checkpoint::kAttnNorm, Checkpoint::kFfnNorm, Checkpoint::kFinalNorm});

@@ -42,6 +42,8 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 {"name": "Vcur-{N}", "to": "layer_{N}_v", "take": -1, "arch": ["!deepseek2"]},
 {"name": "Qcur_normed-{N}", "to": "layer_{N}_q_norm", "arch": ["!exaone4"]},
 {"name": "Kcur_normed-{N}", "to": "layer_{N}_k_norm", "arch": ["!exaone4"]},
+{"name": "Qcur_norm-{N}", "to": "layer_{N}_q_rope_norm", "arch": ["hunyuan-dense"]},
+{"name": "Kcur_norm-{N}", "to": "layer_{N}_k_rope_norm", "arch": ["hunyuan-dense"]},
 
 {"name": "Qcur-{N}", "to": "layer_{N}_q", "take": -1, "arch": ["gpt2", "starcoder", "lfm2"]},
 {"name": "Kcur-{N}", "to": "layer_{N}_k", "take": -1, "arch": ["gpt2", "starcoder", "lfm2"]},

@@ -67,8 +67,7 @@ void run_without_norm(const OpContext&, const NormCall& call, Kernels&) {
 }
 
 bool is_of_qk(const Network& network, Op op) {
-  return network.model != nullptr &&
-         (op.checkpoint == Checkpoint::kQNorm || op.checkpoint == Checkpoint::kKNorm);
+  return network.model != nullptr && is_norm_of_qk(op.checkpoint);
 }
 
 // Whether the norm of q or k is one of each head.
@@ -134,6 +133,30 @@ void rotate_then_normalise(const OpContext& context, RopeCall call, Kernels& ker
   kernels.run(after);
 }
 
+// The norm that takes the result of a rotation of q or k.
+Op norm_behind(Op rotation) {
+  const bool is_q = rotation.checkpoint == Checkpoint::kQRope;
+  return {is_q ? Checkpoint::kQRopeNorm : Checkpoint::kKRopeNorm, rotation.layer};
+}
+
+void normalise_then_rotate(const OpContext& context, RopeCall call, Kernels& kernels) {
+  NormCall before = context.network.norm_call(norm_behind(context.op()));
+  Matrix normed(call.n_tokens, call.n_heads * call.head_dim);
+  before.x = call.x;
+  before.out = normed.values.data();
+  before.n_tokens = std::ssize(normed.values) / before.width;
+  before.site = call.site;
+  kernels.run(before);
+  call.x = normed.values.data();
+  rotated([](Rotation&, const OpContext&) {}).rope(context, call, kernels);
+}
+
+bool is_rotation_to_be_normed(const Network& network, Op op) {
+  return (op.checkpoint == Checkpoint::kQRope || op.checkpoint == Checkpoint::kKRope) &&
+         network.model != nullptr &&
+         find_spec(network.layer(op.layer), norm_behind(op).checkpoint) != nullptr;
+}
+
 // What is to be normalised, as where the norm is after the rotation. Only where what is logged of
 // the norm is no norm of it, as an engine shows that has the norm elsewhere: one without a norm has
 // another mistake.
@@ -173,19 +196,24 @@ void normalise_rotated(const OpContext& context, NormCall call, Kernels& kernels
 }
 
 bool is_norm_of_rotated(const Network& network, Op op) {
-  const Checkpoint rotation =
-      op.checkpoint == Checkpoint::kQNorm ? Checkpoint::kQRope : Checkpoint::kKRope;
-  return is_of_qk(network, op) && network.rope &&
-         find_spec(network.layer(op.layer), rotation) != nullptr;
+  const bool is_q = op.checkpoint == Checkpoint::kQNorm;
+  const Checkpoint rotation = is_q ? Checkpoint::kQRope : Checkpoint::kKRope;
+  return network.model != nullptr && (is_q || op.checkpoint == Checkpoint::kKNorm) &&
+         network.rope && find_spec(network.layer(op.layer), rotation) != nullptr;
+}
+
+const OpSpec* norm_of_q(const Model& model) {
+  const OpSpec* before = model.config().find(Checkpoint::kQNorm);
+  return before != nullptr ? before : model.config().find(Checkpoint::kQRopeNorm);
 }
 
 std::string needs_qk_norm(const Model& model) {
-  return model.config().find(Checkpoint::kQNorm) != nullptr ? "" : "it has no norm of q and k";
+  return norm_of_q(model) != nullptr ? "" : "it has no norm of q and k";
 }
 
 std::string needs_qk_norm_of(const Model& model, bool heads) {
   if (std::string reason = needs_qk_norm(model); !reason.empty()) return reason;
-  const OpSpec& norm = *model.config().find(Checkpoint::kQNorm);
+  const OpSpec& norm = *norm_of_q(model);
   if ((norm.norm_width == Width::kHead) == heads) return {};
   return heads ? "its norm of q and k is over all heads" : "its norm of q and k is over each head";
 }
@@ -196,15 +224,31 @@ Injected of_qk(std::string name, std::string what, UnsupportedReason reason) {
           .what = std::move(what),
           .at = Checkpoint::kQNorm,
           .unsupported_reason = std::move(reason),
-          .also = {Checkpoint::kKNorm},
+          .also = {Checkpoint::kKNorm, Checkpoint::kQRopeNorm, Checkpoint::kKRopeNorm},
           .in_arguments = true};
 }
 
 Injected of_rotation() {
   Injected fault = of_qk("qk-norm-after-rotation", "q and k are rotated before they are normalised",
-                         needs_qk_norm);
+                         [](const Model& model) {
+                           return model.config().find(Checkpoint::kQNorm) != nullptr
+                                      ? ""
+                                      : "it has no norm of q and k before their rotation";
+                         });
   fault.at = Checkpoint::kQRope;
   fault.also = {Checkpoint::kKRope};
+  return fault;
+}
+
+Injected before_rotation() {
+  Injected fault = of_qk("qk-norm-before-rotation",
+                         "q and k are normalised before they are rotated", [](const Model& model) {
+                           return model.config().find(Checkpoint::kQRopeNorm) != nullptr
+                                      ? ""
+                                      : "it has no norm of rotated q and k";
+                         });
+  fault.at = Checkpoint::kQRope;
+  fault.also = {Checkpoint::kKRope, Checkpoint::kQRopeNorm, Checkpoint::kKRopeNorm};
   return fault;
 }
 
@@ -355,6 +399,11 @@ std::vector<Mistake> norm_mistakes() {
                        "rotation, not before it"),
        .edit = {.norm = normalise_rotated},
        .possible = is_norm_of_rotated},
+      {.cause = "norm_order",
+       .text = plainly("is normalised before the rotation, not after it"),
+       .edit = {.norm = run_without_norm, .rope = normalise_then_rotate},
+       .possible = is_rotation_to_be_normed,
+       .faults = {before_rotation()}},
       {.cause = "qk_norm",
        .text = plainly("leaves the norm of q and k out"),
        .edit = {.norm = run_without_norm},

@@ -187,8 +187,9 @@ Matrix reversed_heads(const Network& network, const Matrix& right, double) {
 }
 
 bool has_heads(const Network& network, Op op) {
-  constexpr Checkpoint kOfHeads[] = {Checkpoint::kQ,     Checkpoint::kK,     Checkpoint::kV,
-                                     Checkpoint::kQRope, Checkpoint::kKRope, Checkpoint::kAttn};
+  constexpr Checkpoint kOfHeads[] = {
+      Checkpoint::kQ,     Checkpoint::kK,         Checkpoint::kV,         Checkpoint::kQRope,
+      Checkpoint::kKRope, Checkpoint::kQRopeNorm, Checkpoint::kKRopeNorm, Checkpoint::kAttn};
   return network.head_dim > 1 &&
          std::find(std::begin(kOfHeads), std::end(kOfHeads), op.checkpoint) != std::end(kOfHeads);
 }
@@ -241,9 +242,9 @@ Matrix regrouped(const Network& network, const Matrix& right, bool group_first) 
 
 bool has_groups(const Network& network, Op op) {
   return has_heads(network, op) && op.checkpoint != Checkpoint::kK &&
-         op.checkpoint != Checkpoint::kKRope && op.checkpoint != Checkpoint::kV &&
-         network.n_kv_heads > 1 && network.n_heads > network.n_kv_heads &&
-         network.n_heads % network.n_kv_heads == 0;
+         op.checkpoint != Checkpoint::kKRope && op.checkpoint != Checkpoint::kKRopeNorm &&
+         op.checkpoint != Checkpoint::kV && network.n_kv_heads > 1 &&
+         network.n_heads > network.n_kv_heads && network.n_heads % network.n_kv_heads == 0;
 }
 
 std::vector<Mistake> layout_mistakes() {

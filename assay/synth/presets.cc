@@ -180,6 +180,13 @@ constexpr Preset kPresets[] = {
        "num_attention_heads": 48, "num_key_value_heads": 8, "head_dim": 128, "rotary_dim": 64,
        "num_local_experts": 256, "num_experts_per_tok": 8, "max_position_embeddings": 196608,
        "rms_norm_eps": 1e-6, "rope_theta": 5000000.0, "tie_word_embeddings": false})"},
+    {"hunyuan-1.8b", R"({
+       "_name_or_path": "Hunyuan-1.8B", "model_type": "hunyuan_v1_dense", "vocab_size": 120818,
+       "hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 32,
+       "num_attention_heads": 16, "num_key_value_heads": 4, "head_dim": 128,
+       "max_position_embeddings": 32768, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+       "rope_scaling": {"type": "dynamic", "alpha": 1000.0, "factor": 1.0},
+       "tie_word_embeddings": true})"},
     {"seed-oss-36b", R"({
        "_name_or_path": "Seed-OSS-36B", "model_type": "seed_oss", "vocab_size": 155136,
        "hidden_size": 5120, "intermediate_size": 27648, "num_hidden_layers": 64,

@@ -92,7 +92,8 @@ HfParts read_parts(const ConfigObject& object, const HfConfig& config) {
   read_biases(object, config, parts);
   for (const char* key : {"qk_layernorm", "use_qk_norm"}) {
     if (!object.flag(key)) continue;
-    if (!has_checkpoint(*config.architecture, Checkpoint::kQNorm)) {
+    if (!has_checkpoint(*config.architecture, Checkpoint::kQNorm) &&
+        !has_checkpoint(*config.architecture, Checkpoint::kQRopeNorm)) {
       object.refuse(key, "does not belong to this model_type");
     }
     parts.head_norms = true;

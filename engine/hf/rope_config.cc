@@ -20,18 +20,29 @@ constexpr char kParameters[] = "rope_parameters";
 constexpr char kScaling[] = "rope_scaling";
 constexpr char kShare[] = "partial_rotary_factor";
 constexpr char kLocalBase[] = "rope_local_base_freq";
+constexpr char kAlpha[] = "alpha";
 constexpr char kOriginal[] = "original_max_position_embeddings";
 
 // All that a scaling may state; another key is a computation that Assay does not know.
-constexpr std::string_view kKnown[] = {"rope_type",        "type",
-                                       "rope_theta",       "partial_rotary_factor",
-                                       "factor",           kOriginal,
-                                       "beta_fast",        "beta_slow",
-                                       "attention_factor", "truncate",
-                                       "long_factor",      "short_factor",
-                                       "mscale",           "mscale_all_dim",
-                                       "low_freq_factor",  "high_freq_factor",
-                                       "full_attention",   "sliding_attention"};
+constexpr std::string_view kKnown[] = {"rope_type",
+                                       "type",
+                                       "rope_theta",
+                                       "partial_rotary_factor",
+                                       "factor",
+                                       kOriginal,
+                                       "beta_fast",
+                                       "beta_slow",
+                                       "attention_factor",
+                                       "truncate",
+                                       "long_factor",
+                                       "short_factor",
+                                       "mscale",
+                                       "mscale_all_dim",
+                                       "low_freq_factor",
+                                       "high_freq_factor",
+                                       "full_attention",
+                                       "sliding_attention",
+                                       kAlpha};
 
 // The rescaling of Llama 3.1: wavelengths up to original / high stay, those from original / low on
 // are stretched by the factor, and between them the divisor is interpolated.
@@ -183,6 +194,7 @@ class RopeReader {
     }
     const std::string type = type_of(parameters);
     const Architecture& architecture = *config_.architecture;
+    if (parameters.find(kAlpha) != nullptr) return stretch_base(parameters);
     // Dynamic scaling begins behind the context, where no session goes.
     if (type == "default" || type == "dynamic") return;
     if (type == "linear") {
@@ -199,6 +211,19 @@ class RopeReader {
           parameters.present({"rope_type", "type"}),
           fmt::format("is '{}', which Assay does not compute for '{}'", type, architecture.name));
     }
+  }
+
+  // Of hunyuan_v1_dense, whose dynamic scaling is another base.
+  void stretch_base(const ConfigObject& parameters) {
+    if (config_.model->model_type != "hunyuan_v1_dense" || type_of(parameters) != "dynamic") {
+      parameters.refuse(kAlpha, "asks for what Assay does not compute");
+    }
+    const auto size = static_cast<double>(rope_.dimensions);
+    base_ *= std::pow(parameters.positive({kAlpha}), size / (size - 2.0));
+    if (!std::isfinite(base_) || base_ <= 0.0) {
+      parameters.refuse(kAlpha, "gives heads of this size no base");
+    }
+    rope_.numbers[hyperparameter::kRopeBase] = base_;
   }
 
   void read_yarn(const ConfigObject& parameters) {

@@ -110,6 +110,7 @@ LAYERS = {
     "ernie4_5": COMMON_LAYER,
     "exaone": COMMON_LAYER,
     "xverse": COMMON_LAYER,
+    "hunyuan-dense": COMMON_LAYER | {"q_rope_norm": Node("Qcur_norm"), "k_rope_norm": Node("Kcur_norm")},
     "seed_oss": COMMON_LAYER | {"ffn_norm": Node("attn_post_norm")},
     "glm4": without(COMMON_LAYER, "ffn_gate") | FUSED_GATE | GLM4_NORMS,
 }

@@ -18,6 +18,8 @@ LAYER = (
     "k_norm",
     "q_rope",
     "k_rope",
+    "q_rope_norm",
+    "k_rope_norm",
     "conv_b",
     "conv_c",
     "conv_x",

@@ -14,6 +14,8 @@ from .any_model import rules_for_any
 from .networks import MODELS
 from .rule import Rule, first, model_logits
 
+QK_NORMS = ("q_norm", "k_norm", "q_rope_norm", "k_rope_norm")
+
 
 @dataclass(frozen=True)
 class Heads:
@@ -95,8 +97,8 @@ class _Layer:
     def _change(self, out, kind, module):
         """What makes the checkpoint of a module's output, if it is not that itself."""
         outs = [op[0] for op in self._ops if op[4] == module]
-        by_heads = kind == "norm" and out in ("q_norm", "k_norm")
-        reorder = out in ("q", "k", "q_norm", "k_norm") and "halves_to_adjacent" in self._network
+        by_heads = kind == "norm" and out in QK_NORMS
+        reorder = out in ("q", "k", *QK_NORMS) and "halves_to_adjacent" in self._network
         if len(outs) == 1 and not by_heads and not reorder:
             return None
 

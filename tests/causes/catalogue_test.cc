@@ -260,6 +260,7 @@ INSTANTIATE_TEST_SUITE_P(
         Feature{"ernie4_5-moe", {"router_weights", "shared_expert", "experts_used"}},
         Feature{"qwen2moe", {"router_weights", "shared_expert", "experts_used"}},
         Feature{"minimax-m2", {"qk_norm", "rope_dimensions", "router_weights", "experts_used"}},
+        Feature{"hunyuan-dense", {"qk_norm", "norm_order"}},
         Feature{"olmo3", {"rope_scaling", "attention_window", "qk_norm"}},
         Feature{"glm4",
                 {"rope_dimensions", "norm_order", "fused_order", "layer_order", "output_tied",

@@ -55,6 +55,7 @@ GOLDENS = {
     "gptneox": PARALLEL,
     "granite": set(),
     "granitemoe": set(),
+    "hunyuan-dense": set(),
     "lfm2": {"attn_residual", "conv", "ffn_out", "k_rope", "q_rope"},
     "minimax-m2": NO_OUT,
     "mixtral": set(),

@@ -47,6 +47,7 @@ OF_TYPE = {
     "mixtral": {"num_local_experts": 4},
     "qwen3_moe": {"num_experts": 4, "moe_intermediate_size": 32, "num_experts_per_tok": 2, "head_dim": 16},
     "olmoe": {"num_experts": 4, "num_experts_per_tok": 2},
+    "hunyuan_v1_dense": {"head_dim": 16},
     "qwen2_moe": {
         **{"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
         **{"shared_expert_intermediate_size": 48},
@@ -104,6 +105,7 @@ def rotations(stated):
         {**stated, "rope_type": "yarn", **original, "mscale": 0.7, "mscale_all_dim": 1.1},
         {**stated, "rope_type": "llama3", **original, "low_freq_factor": 1.0, "high_freq_factor": 4.0},
         {**stated, "rope_type": "dynamic", "factor": 2.0},
+        {**stated, "rope_type": "dynamic", "factor": 1.0, "alpha": 50.0},
         {**stated, "partial_rotary_factor": 0.75},
     ]
 

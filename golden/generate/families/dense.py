@@ -38,6 +38,14 @@ DENSE = (
         published="XverseForCausalLM",
     ),
     Family(
+        "hunyuan-dense", "HunYuanDenseV1Config", 152,
+        HEADS | dict(
+            intermediate_size=96, rms_norm_eps=0.046875, rope_parameters=rope(23456.0), attention_bias=False,
+            tie_word_embeddings=True
+        ),
+        {"embed_tokens": 0.25},
+    ),
+    Family(
         "gptneox", "GPTNeoXConfig", 102,
         SMALL | dict(
             intermediate_size=96, layer_norm_eps=0.046875, rope_parameters=rope(10000.0, partial_rotary_factor=0.5),

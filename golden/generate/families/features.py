@@ -39,6 +39,7 @@ FEATURES = {
     },
     "exaone": {"epsilon": dict(rms_norm_eps=1e-5), "scaling": unscaled(23456.0)},
     "xverse": {"epsilon": dict(rms_norm_eps=1e-5), "rotary base": base(10000.0)},
+    "hunyuan-dense": {"epsilon": dict(rms_norm_eps=1e-5), "rotary base": base(10000.0)},
     "gptneox": {
         "epsilon": dict(layer_norm_eps=1e-5),
         "partial rotation": base(10000.0, partial_rotary_factor=1.0),

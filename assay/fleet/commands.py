@@ -37,6 +37,19 @@ def tell_warnings(rows):
         tell(f"{len(kinds) - MOST_WARNINGS} further warnings; the table has them all")
 
 
+def tell_gone(rows):
+    """What ran the night before the last, and not in the last, unless it may be among the runs that cannot be read and were told."""
+    nights = sorted({row["night"] for row in rows if "night" in row})[-2:]
+    if len(nights) < 2:
+        return
+    before, tonight = ({tuple(row[name] for name in CASE.split(", ")) for row in rows if row.get("night") == night} for night in nights)
+    gone = sorted(before - tonight)
+    if len(gone) > sum("night" not in row for row in rows):
+        cases = "1 case" if len(gone) == 1 else f"{len(gone)} cases"
+        tell(f"warning: {cases} of the night of {nights[0]} did not run in that of {nights[1]}, such as {', '.join(gone[0][:4])}; "
+             "assay fleet report names them")  # fmt: skip
+
+
 def tell_unchecked(judged, runs):
     bare = sorted(run for run in judged if not runs[run]["sha256"])
     if bare:
@@ -137,6 +150,7 @@ def compare(options):
     problems = [row["problem"] for row in found if "problem" in row]
     tell_all(sorted(set(problems) - set(broken.values())))
     tell_warnings(found)
+    tell_gone(found)
     failed = sum(row.get("failed", 0) > 0 for row in found)
     passed = sum(row["pass"] for row in found)
     tell_not_proved([row for row in found if not row["pass"] and not row.get("failed", 0) and "problem" not in row])

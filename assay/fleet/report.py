@@ -3,13 +3,17 @@
 MOST_ROWS = 500  # of each list
 CASE = "engine, model, type, prompt, tokens"
 
-# The state of each case in each night: that of its last run.
+# The state of each case in each night: the worst that its runs of the night's last commit have.
 STATES = f"""
 CREATE TEMP VIEW states AS
-SELECT *, CASE WHEN verdict IN ('unreadable', 'no_reference') THEN 'not judged' WHEN pass THEN 'parity'
-               WHEN failed > 0 THEN 'diverged' ELSE 'not proved' END AS state
-FROM results WHERE night IS NOT NULL
-QUALIFY row_number() OVER (PARTITION BY night, {CASE} ORDER BY added DESC, run DESC) = 1
+WITH judged AS (
+  SELECT *, CASE WHEN verdict IN ('unreadable', 'no_reference') THEN 'not judged' WHEN pass THEN 'parity'
+                 WHEN failed > 0 THEN 'diverged' ELSE 'not proved' END AS state,
+         max(added) OVER (PARTITION BY night, commit, {CASE}) AS last_of_commit
+  FROM results WHERE night IS NOT NULL)
+SELECT * EXCLUDE last_of_commit FROM judged
+QUALIFY row_number() OVER (PARTITION BY night, {CASE} ORDER BY last_of_commit DESC, commit DESC,
+  list_position(['diverged', 'not judged', 'not proved', 'parity'], state), added DESC, run DESC) = 1
 """
 
 CHANGES = f"""
@@ -24,6 +28,12 @@ WHERE {{which}} ORDER BY t.engine, t.model, t.type, t.prompt, t.run
 NEW = "t.state <> 'parity' AND (b.state IS NULL OR b.state = 'parity')"
 STILL = "t.state <> 'parity' AND b.state <> 'parity'"
 FIXED = "t.state = 'parity' AND b.state <> 'parity'"
+
+GONE = f"""
+SELECT b.engine, b.model, b.type, b.prompt, b.commit, b.run, b.state AS state_before
+FROM (SELECT * FROM states WHERE night = $before) b ANTI JOIN (SELECT * FROM states WHERE night = $tonight) t USING ({CASE})
+ORDER BY b.engine, b.model, b.type, b.prompt, b.run
+"""
 
 ENGINES = """
 SELECT engine, count(*) AS runs, count(*) FILTER (state = 'parity') AS parity, count(*) FILTER (state = 'diverged') AS diverged,
@@ -75,6 +85,8 @@ def report_data(table, night, dataset):
         found = rows(CHANGES.format(which=which), tonight=tonight, before=before)
         counts[name] = len(found)
         tables[name] = found[:MOST_ROWS]
+    gone = rows(GONE, tonight=tonight, before=before)
+    counts["gone"], tables["gone"] = len(gone), gone[:MOST_ROWS]
     for name in ("runs", "parity", "diverged", "not_proved", "not_judged"):
         counts[name] = sum(row[name] for row in tables["engines"])
     problems = rows("SELECT run, problem FROM results WHERE problem IS NOT NULL AND (night = $tonight OR night IS NULL) "
@@ -90,10 +102,12 @@ def report_text(data):
     lines = [f"Night of {data['night']}" + (f", against {data['before']}" if data["before"] else ""),
              f"{counts['runs']} runs: {counts['parity']} in parity, {counts['diverged']} diverged, "
              f"{counts['not_proved']} not proved, {counts['not_judged']} not judged",
-             f"{counts['new']} new, {counts['still']} as before, {counts['fixed']} in parity again", ""]  # fmt: skip
+             f"{counts['new']} new, {counts['still']} as before, {counts['fixed']} in parity again, {counts['gone']} did not run", ""]  # fmt: skip
     for row in data["new"]:
         where = f"{row['checkpoint']} at token {row['token_idx']}" if row["checkpoint"] else row["problem"] or row["state"]
         lines.append(f"new: {row['engine']}, {row['model']} {row['type']}, {row['prompt']!r}, commit {row['commit']}: {where}")
+    lines += [f"did not run: {row['engine']}, {row['model']} {row['type']}, {row['prompt']!r}; {row['state_before']} the night before"
+              for row in data["gone"]]  # fmt: skip
     lines += [f"{row['engine']}: {row['parity']} of {row['runs']} in parity" for row in data["engines"]]
     lines += [f"{row['engine']}: {row['runs']} diverge first at {row['op']}" for row in data["ops"]]
     return "\n".join(lines) + "\n"

@@ -31,13 +31,15 @@ def fleet(engines=("a cpu fast", "c cpu fast"), commits=12, new=3):
     return {
         "text": "Night of 2026-11-12\n", "dataset": "nights", "night": "2026-11-12", "before": "2026-11-11",
         "counts": {"runs": 25 * len(engines), "parity": 25 * len(engines) - new, "diverged": new, "not_proved": 0, "not_judged": 0,
-                   "new": new, "still": 1, "fixed": 1, "problems": 0},
+                   "new": new, "still": 1, "fixed": 1, "gone": 1, "problems": 0},
         "problems": [], "engines": rows, "trends": trends, "new": [dict(DIVERGED) for _ in range(new)],
         "ops": [{"op": "output", "engine": engines[-1], "runs": new, "first_layer": 3, "last_layer": 5, "commonest": "layer_3_output",
                  "worst": "NaN"}],
         "still": [{**DIVERGED, "state_before": "diverged", "checkpoint_before": "layer_5_q"}],
         "fixed": [{**DIVERGED, "state": "parity", "verdict": "noise", "checkpoint": None, "state_before": "diverged",
                    "checkpoint_before": "logits"}],
+        "gone": [{"engine": "b cpu fast", "model": "model-0", "type": "F32", "prompt": "Prompt 0", "commit": "c0ffee",
+                  "run": "874fa36bec79f2c8", "state_before": "parity"}],
     }  # fmt: skip
 
 
@@ -53,7 +55,7 @@ class FleetPageTest(PageCase):
     def test_what_is_new_comes_first(self):
         page = self.show(fleet())
         self.assertEqual(self.texts("h1"), ["3 newnight of 2026-11-12"])
-        self.assertEqual(self.texts("h2"), ["New", "As before", "In parity again", "Engines", "Ops", "Trend of a cpu fast",
+        self.assertEqual(self.texts("h2"), ["New", "As before", "In parity again", "Did not run", "Engines", "Ops", "Trend of a cpu fast",
                                             "Trend of c cpu fast"])  # fmt: skip
         self.assertIn("layer_3_output at token 7: rel_l2 0.2, tolerance 0.01", self.texts("section:first-of-type .reason")[0])
         self.assertTrue(any("first at layer_5_q" in text for text in self.texts("td")))
@@ -68,12 +70,16 @@ class FleetPageTest(PageCase):
         data = fleet(new=0)
         data["still"], data["fixed"], data["ops"] = [], [], []
         data["counts"].update(still=0, fixed=0)
+        self.show(data)
+        self.assertEqual(self.texts("h1"), ["1 did not runnight of 2026-11-12"])
+        data["gone"], data["counts"]["gone"] = [], 0
         self.show(data, dark=True)
         self.assertEqual(self.texts("h1"), ["All in paritynight of 2026-11-12"])
         self.shot("fleet_dark")
 
     def test_text_is_no_markup_and_fits_a_phone(self):
         data = fleet(engines=(MARKUP, "x" * 300), commits=3)
+        data["gone"][0].update(engine=MARKUP, model=MARKUP, prompt=MARKUP * 20, commit=MARKUP)
         for row in data["new"]:
             row.update(engine=MARKUP, model=MARKUP, prompt=MARKUP * 20, commit=MARKUP, problem=MARKUP)
         data["problems"] = [{"run": MARKUP, "problem": "\u202e" + MARKUP}]

@@ -5,20 +5,21 @@ const fleet = data.fleet;
 const counts = fleet.counts;
 
 function fleetHead() {
-  const mood = counts.new > 0 ? 'bad' : counts.parity === counts.runs && counts.problems === 0 ? 'good' : 'caution';
+  const mood = counts.new > 0 ? 'bad' : counts.parity === counts.runs && counts.problems + counts.gone === 0 ? 'good' : 'caution';
   const title = counts.new > 0 ? `${counts.new.toLocaleString('en')} new`
-    : mood === 'good' ? 'All in parity' : 'Nothing new';
+    : mood === 'good' ? 'All in parity' : counts.gone > 0 ? `${counts.gone.toLocaleString('en')} did not run` : 'Nothing new';
   fill(document.getElementById('head'), [
     html('p', { class: 'kicker' }, 'Assay fleet of runs'),
     html('h1', {}, html('span', { class: 'badge ' + mood }, title), html('span', {}, 'night of ' + shown(fleet.night))),
     html('p', {}, fleet.before === null ? 'There is no night before it: whatever is not in parity is new.'
-      : `Held against the night of ${shown(fleet.before)}: a case is an engine, a model, its type and a prompt, with the last run of its night.`),
+      : `Held against the night of ${shown(fleet.before)}: a case is an engine, a model, its type and a prompt, with the worst of its runs of the last commit of the night.`),
     html('dl', { class: 'figures' },
       figure('Cases', counts.runs.toLocaleString('en'), `${counts.parity.toLocaleString('en')} in parity`),
       figure('Diverged', counts.diverged.toLocaleString('en')),
       figure('New', counts.new.toLocaleString('en'), 'not in parity tonight, and were before'),
       figure('As before', counts.still.toLocaleString('en'), 'not in parity in both nights'),
       figure('In parity again', counts.fixed.toLocaleString('en')),
+      counts.gone > 0 && figure('Did not run', counts.gone.toLocaleString('en'), 'and did the night before'),
       counts.not_proved > 0 && figure('Not proved', counts.not_proved.toLocaleString('en'), 'nothing failed, and something was not shown'),
       counts.problems > 0 && figure('Not judged', counts.problems.toLocaleString('en'), 'each with its reason below'))]);
 }
@@ -58,8 +59,17 @@ function changeSection(title, about, rows, total, reason) {
     total > rows.length && html('p', { class: 'note' }, count(total - rows.length, 'further case is', 'further cases are') + ' in the table of results.'));
 }
 
+function goneSection() {
+  if (fleet.gone.length === 0) return null;
+  return section('Did not run', 'In the dataset the night before, and not tonight.',
+    listTable('Did not run', ['engine', 'model', 'type', 'prompt', 'commit', 'the night before'],
+      fleet.gone.map((row) => [shortened(row.engine, 60), name(row.model), shortened(row.type, 20), shortened(row.prompt, 60),
+        commitText(row.commit), row.state_before]), [1, 2, 3, 4, 5]),
+    counts.gone > fleet.gone.length && html('p', { class: 'note' }, count(counts.gone - fleet.gone.length, 'further case', 'further cases')));
+}
+
 function engineSection() {
-  return section('Engines', 'The last run of each case of the night. The error is that of the last checkpoint, the logits where they are logged.',
+  return section('Engines', 'Each case of the night. The error is that of the last checkpoint, the logits where they are logged.',
     listTable('Engines', ['engine', 'cases', 'in parity', 'diverged', 'not proved', 'not judged', 'median error', 'worst × tolerance'],
       fleet.engines.map((row) => [shortened(row.engine, 60), row.runs, row.parity,
         html('span', { class: row.diverged > 0 ? 'bad' : 'soft' }, row.diverged), row.not_proved, row.not_judged,
@@ -111,6 +121,7 @@ fill(document.getElementById('main'), [
   changeSection('New', 'Not in parity, where the night before was, or had no such run.', fleet.new, counts.new, true),
   changeSection('As before', 'Not in parity, as in the night before.', fleet.still, counts.still, true),
   changeSection('In parity again', null, fleet.fixed, counts.fixed, false),
+  goneSection(),
   engineSection(), opSection(), problemSection(), trends()]);
 contents();
 footer();

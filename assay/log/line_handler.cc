@@ -105,11 +105,9 @@ void LineHandler::note_inner() {
   skipped_.insert(fmt::format("{}.{}", field_name(field_), inner_name_));
 }
 
-// That key, if its value has the wrong type: a text, or else a number or a Boolean.
-void LineHandler::note_scalar(bool is_text) {
-  const bool is_wrong =
-      field_ == Field::kModel ? !is_text : field_ == Field::kSummary && name_ == "top";
-  if (depth_ == 3 || (depth_ == 2 && is_wrong)) note_inner();
+// That key, if its value is a scalar where none is read.
+void LineHandler::note_scalar() {
+  if (depth_ == 3 || (depth_ == 2 && field_ == Field::kSummary && name_ == "top")) note_inner();
 }
 
 std::set<std::string> LineHandler::skipped_keys(bool is_header) const {
@@ -162,8 +160,16 @@ bool LineHandler::wrong_type(std::string_view found) {
               fmt::format(R"(write it as in "{}":{})", field_name(field_), kWanted[index].example));
 }
 
+// A member of `model` that is no text: only those that Assay does not read may be.
+bool LineHandler::no_model_text(std::string_view found) {
+  return !is_inner(inner_of(name_)) ||
+         fail(fmt::format("'model': '{}' is {}, not a string", name_, found),
+              R"(write it as in "model":{"name":"SmolLM2"})");
+}
+
 bool LineHandler::StartObject() {
   if (depth_ == 2 || depth_ == 3) note_inner();
+  if (depth_ == 2 && field_ == Field::kModel && !no_model_text("an object")) return false;
   if (depth_ == 2 && is_rank(field_) && !rank_number("an object", -1)) return false;
   if (++depth_ > kMaxDepth) return fail("nested too deeply", kOneObject);
   if (depth_ != 2) return true;
@@ -202,6 +208,7 @@ void LineHandler::count_nonfinite_of_summary() {
 bool LineHandler::StartArray() {
   if (depth_ == 2 && name_ != "top") note_inner();
   if (depth_ == 2 && is_rank(field_) && !rank_number("an array", -1)) return false;
+  if (depth_ == 2 && field_ == Field::kModel && !no_model_text("an array")) return false;
   if (++depth_ > kMaxDepth) return fail("nested too deeply", kOneObject);
   if (depth_ == 1) return fail("the line is an array, not an object", kOneObject);
   if (depth_ == 2) return top_level_array();
@@ -239,7 +246,7 @@ bool LineHandler::inner_key() {
 
 bool LineHandler::String(const char* text, rapidjson::SizeType length, bool) {
   if (depth_ == 0) return fail("the line is a string, not an object", kOneObject);
-  note_scalar(true);
+  note_scalar();
   std::string value(text, length);
   if (depth_ == 1) return top_level_string(std::move(value));
   if (depth_ == 2 && field_ == Field::kModel) {
@@ -333,7 +340,7 @@ bool LineHandler::read_phase(const std::string& text) {
 
 // RapidJSON 1.1.0 shifts by undefined amounts in some long numbers, so it leaves them as text.
 bool LineHandler::RawNumber(const char* text, rapidjson::SizeType length, bool) {
-  note_scalar(false);
+  note_scalar();
   std::string padded(text, length);
   int64_t whole = 0;
   const char* end = padded.data() + length;
@@ -351,7 +358,7 @@ bool LineHandler::RawNumber(const char* text, rapidjson::SizeType length, bool) 
 
 bool LineHandler::other_scalar(std::string_view found) {
   if (depth_ == 0) return fail("the line is not an object", kOneObject);
-  if (found != "null" || depth_ == 3) note_scalar(false);
+  if (found != "null" || depth_ == 3) note_scalar();
   // An optional key may be null, which some writers use for a missing value.
   const bool absent = found == "null" && field_ != Field::kCheckpoint &&
                       field_ != Field::kTokenIdx && field_ != Field::kDtype &&
@@ -361,6 +368,7 @@ bool LineHandler::other_scalar(std::string_view found) {
     return no_summary_number(found);
   }
   if (depth_ == 2 && is_rank(field_) && found != "null") return rank_number(found, -1);
+  if (depth_ == 2 && field_ == Field::kModel && found != "null") return no_model_text(found);
   if (depth_ == 2 && is_list_of_header(field_))
     return wrong_type("an array with " + std::string(found));
   return depth_ != 1 || absent || wrong_type(found);
@@ -398,6 +406,7 @@ bool LineHandler::integer(int64_t value) {
   if (depth_ == 2 && is_rank(field_)) {
     return rank_number(fmt::format("{}", value), std::max<int64_t>(value, -1));
   }
+  if (depth_ == 2 && field_ == Field::kModel) return no_model_text("a number");
   if (depth_ == 2 && field_ == Field::kSequences) {
     sequence_names_.push_back(fmt::format("{}", value));
     return true;
@@ -444,6 +453,7 @@ bool LineHandler::real(double value) {
   }
   if (depth_ == 2 && field_ == Field::kSummary) return summary_number(value, false, 0);
   if (depth_ == 2 && is_rank(field_)) return rank_number(fmt::format("{}", value), -1);
+  if (depth_ == 2 && field_ == Field::kModel) return no_model_text("a number");
   if (depth_ == 2 && is_list_of_header(field_))
     return wrong_type(fmt::format("an array with {}", value));
   return true;

@@ -133,8 +133,9 @@ class LineHandler {
   bool inner_key();
   void note_key();
   void note_inner();
-  void note_scalar(bool is_text);
+  void note_scalar();
   bool wrong_type(std::string_view found);
+  bool no_model_text(std::string_view found);
   bool other_scalar(std::string_view found);
   bool integer(int64_t value);
   bool real(double value);

@@ -92,7 +92,7 @@ TEST_F(LossTest, WarnsOfATornLastLine) {
 // Breaks if a log came back without one of the user's own keys, and without a warning.
 TEST_F(LossTest, WarnsOfKeysThatAreNotKept) {
   const std::string header =
-      R"({"assay":1,"model":{"name":7,"arch":"llama","quant":"x"},"extra":[1],"team":"t"})"
+      R"({"assay":1,"model":{"arch":"llama","quant":"x"},"extra":[1],"team":"t"})"
       "\n";
   const std::string log =
       put("log.jsonl",
@@ -103,7 +103,7 @@ TEST_F(LossTest, WarnsOfKeysThatAreNotKept) {
     EXPECT_THAT(log_to_arrays(log, path(name)),
                 ElementsAre(log + ": left out keys that are unknown or of a wrong type: "
                                   "engine in 1 line, extra in 1 "
-                                  "line, line in 1 line, model.name in 1 line, model.quant in 1 "
+                                  "line, line in 1 line, model.quant in 1 "
                                   "line, note in 2 lines, summary.p99 in 1 line, summary.top in 1 "
                                   "line, team in 2 lines, ts in 1 line"));
   }

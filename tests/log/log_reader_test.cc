@@ -1,5 +1,6 @@
 #include "assay/log/log_reader.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -276,6 +277,27 @@ TEST_F(LogReaderTest, ReportsEachBrokenLineWithItsNumber) {
     EXPECT_THAT(error, HasSubstr(test.message));
     EXPECT_THAT(error, HasSubstr("log.jsonl:2: "));
   }
+}
+
+// Breaks if a header of another type looks like one that does not say which model it is of.
+TEST_F(LogReaderTest, RefusesAModelThatIsNotNamedByTexts) {
+  for (const char* key : {"name", "sha256", "arch", "type"}) {
+    for (const auto& [value, found] :
+         std::vector<std::pair<std::string, std::string>>{{"5", "a number"},
+                                                          {"0.5", "a number"},
+                                                          {"true", "true"},
+                                                          {"[\"m\"]", "an array"},
+                                                          {"{}", "an object"}}) {
+      const std::string header = fmt::format(R"({{"assay":1,"model":{{"{}":{}}}}})", key, value);
+      EXPECT_THAT(
+          error_of(header + "\n" + record("1") + "\n"),
+          HasSubstr(fmt::format("log.jsonl:1: 'model': '{}' is {}, not a string; write it as "
+                                R"(in "model":{{"name":"SmolLM2"}})",
+                                key, found)));
+    }
+  }
+  const std::string header = R"({"assay":1,"model":{"name":null,"other":[5,{"name":5}]}})";
+  EXPECT_EQ(error_of(header + "\n" + record("1") + "\n"), "no error");
 }
 
 // Breaks if a message gave the error but not what to do.

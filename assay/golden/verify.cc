@@ -247,6 +247,11 @@ bool holds_golden(const std::string& folder) {
   });
 }
 
+[[noreturn]] void refuse_root(const std::string& root, const std::error_code& error) {
+  throw Error("cannot read the goldens: " + error.message(), root,
+              "run in the folder that holds golden/, or give --folder");
+}
+
 }  // namespace
 
 std::vector<std::string> golden_models(const std::string& root) {
@@ -258,10 +263,7 @@ std::vector<std::string> golden_models(const std::string& root) {
       models.push_back(entry->path().filename().string());
     }
   }
-  if (error) {
-    throw Error("cannot read the goldens: " + error.message(), root,
-                "run in the folder that holds golden/, or give --folder");
-  }
+  if (error) refuse_root(root, error);
   if (models.empty()) {
     throw Error("no folder in it holds a manifest.json", root, "give the goldens with --folder");
   }
@@ -271,10 +273,11 @@ std::vector<std::string> golden_models(const std::string& root) {
 
 std::string golden_folder(const std::string& root, const std::string& model) {
   const std::string folder = with_slash(root) + model;
-  std::error_code none;
+  std::error_code error;
   const bool plain =
       !model.empty() && model.find('/') == std::string::npos && model != "." && model != "..";
-  if (plain && std::filesystem::is_directory(folder, none)) return folder + "/";
+  if (plain && std::filesystem::is_directory(folder, error)) return folder + "/";
+  if (std::filesystem::directory_iterator(root, error); error) refuse_root(root, error);
   throw Error(fmt::format("there is no golden of '{}'", model), root, "see assay golden list");
 }
 

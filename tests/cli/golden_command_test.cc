@@ -446,6 +446,11 @@ TEST_F(GoldenCommand, WrongUseIsOneClearLine) {
   expect_refused(golden({"verify", "none"}), "there is no golden of 'none'");
   expect_refused(run({"golden", "list", "--folder", folder_ + "/none"}),
                  "cannot read the goldens: No such file or directory");
+  for (const char* action : {"verify", "record", "review"}) {
+    expect_refused(run({"golden", action, "tiny", "--folder", folder_ + "/none"}),
+                   "cannot read the goldens: No such file or directory; run in the folder that "
+                   "holds golden/, or give --folder");
+  }
   expect_refused(run({"golden", "list", "--folder", golden_->folder()}),
                  "no folder in it holds a manifest.json");
   expect_refused(run({"golden"}), "see assay golden --help");

@@ -45,6 +45,10 @@ TEST_F(MutateCommand, WhatIsMissingIsSaid) {
   expect_error({"mutate", model_, "--fault", "scale-missing"},
                "--fault: there is nowhere to write the faulty log to; give a file with --log");
   expect_error(
+      {"mutate", "--fault", "misspelt"},
+      "--fault: there is no fault 'misspelt'; 'kv-stale' is the nearest; assay mutate --list "
+      "has all");
+  expect_error(
       {"mutate", model_, "--fault", "scale-misssing", "--tokens", "1", "--log", folder_ + "/log"},
       "--fault: there is no fault 'scale-misssing'; 'scale-missing' is the nearest; "
       "assay mutate --list has all");

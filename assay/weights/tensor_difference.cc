@@ -210,6 +210,13 @@ void read_row(const GgufTensor& tensor, int64_t row, std::span<float> out) {
                  tensor.columns(), out.data());
 }
 
+std::string factor_text(double factor) {
+  constexpr int kMostDigits = 9;
+  int digits = 3;
+  while (digits < kMostDigits && fmt::format("{:.{}g}", factor, digits) == "1") ++digits;
+  return fmt::format("{:.{}g}", factor, digits);
+}
+
 void measure_tensor(const GgufTensor& ref, const GgufTensor& got, const WeightsOptions& options,
                     ThreadPool& pool, TensorResult& result) {
   std::vector<RowSums> rows(static_cast<size_t>(ref.rows()));
@@ -288,14 +295,14 @@ void measure_tensor(const GgufTensor& ref, const GgufTensor& got, const WeightsO
         is_far_off ? "its tensor" : "what the reference has there");
   } else if (const auto factor = wrong_factor(all, options.k)) {
     result.status = TensorStatus::kWrong;
-    result.reason =
-        fmt::format("is the reference's times {:.4g}, which rounding does not make", *factor);
+    result.reason = fmt::format("is the reference's times {}, which rounding does not make",
+                                factor_text(*factor));
   } else if (scaled_row >= 0) {
     result.status = TensorStatus::kWrong;
     result.row = scaled_row;
     result.reason = fmt::format(
-        "row {} is the reference's times {:.4g}, which rounding does not make", scaled_row,
-        *wrong_factor(rows[static_cast<size_t>(scaled_row)].all, options.k));
+        "row {} is the reference's times {}, which rounding does not make", scaled_row,
+        factor_text(*wrong_factor(rows[static_cast<size_t>(scaled_row)].all, options.k)));
   } else {
     result.status = TensorStatus::kRounded;
   }

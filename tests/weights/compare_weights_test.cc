@@ -105,6 +105,11 @@ TEST_F(CompareWeights, AMistakeOfAWholeTensorIsNamed) {
     for (float& x : w) x *= 1.25F;
   });
   expect_named(scale, kUp, "times 1.2");
+  EditedModel slightly = got_;
+  slightly.edit(kNorm, [](Values& w) {
+    for (float& x : w) x *= 1.0001F;
+  });
+  expect_named(slightly, kNorm, "times 1.0001");
   EditedModel norm = got_;
   norm.edit(kNorm, [](Values& w) {
     for (float& x : w) x -= 1.0F;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "assay/compare/coverage.h"
 #include "assay/convert/log_arrays.h"
 #include "assay/log/run_files.h"
+#include "assay/report/analysis_findings.h"
 #include "assay/report/analysis_report.h"
 #include "base/error.h"
 
@@ -25,6 +27,7 @@ struct AnalyzeArguments {
   Flags flags;
   std::vector<std::string> logs;
   bool stats = false;
+  bool strict = false;
   std::string numpy;
   std::string compare;
   ReportFlags report;
@@ -76,7 +79,9 @@ int run(const AnalyzeArguments& arguments, SpooledInputs& spooled) {
   if (!arguments.numpy.empty()) write_log_as_npz(paths.front(), arguments.numpy);
   const Analyses analyses{logs, other ? &*other : nullptr, arguments.stats};
   show_report(analysis_reports(), analyses, arguments.report);
-  return kInParity;
+  const bool suspect =
+      std::ranges::any_of(logs, is_suspect) || (other.has_value() && is_suspect(*other));
+  return arguments.strict && suspect ? kDiverged : kInParity;
 }
 
 }  // namespace
@@ -91,6 +96,9 @@ void add_analyze(CLI::App& app, int& exit_code) {
            {.is_input = true})
       ->required();
   flags.add("--stats", arguments->stats, "Statistics of each checkpoint");
+  flags.add("--strict", arguments->strict,
+            "Exit code 1 where a log holds garbage or a finding, other than a padded vocabulary; "
+            "without it 0 whatever is found");
   flags
       .add("--numpy", arguments->numpy,
            "Write the values to this file (NPZ): one array [records, values] for each "

@@ -84,8 +84,8 @@ std::optional<int64_t> token_at(const std::vector<int64_t>& tokens, int64_t toke
 }  // namespace
 
 std::string_view suspicion_name(SuspicionKind kind) {
-  static constexpr std::string_view kNames[] = {"all_zero",   "constant",      "repeat",  "stale",
-                                                "null_words", "contradiction", "conflict"};
+  static constexpr std::string_view kNames[] = {"all_zero",   "constant",      "repeat",   "stale",
+                                                "null_words", "contradiction", "conflict", "empty"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -93,6 +93,9 @@ void Forensics::add(const Record& record, int32_t checkpoint, const std::vector<
                     const std::vector<int64_t>& tokens) {
   Checkpoint& held = checkpoints_[checkpoint];
   const std::span<const float> values = record.values;
+  if (values.empty() && !record.summary && !record.sketch && record.top.empty()) {
+    suspicions_.push_back({SuspicionKind::kEmpty, checkpoint, record.token_idx, 0, 0});
+  }
   if (values.size() >= 2 && is_constant(values)) {
     find_constants(record, checkpoint);
   } else if (values.size() >= 4) {

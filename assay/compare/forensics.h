@@ -25,6 +25,7 @@ enum class SuspicionKind : uint8_t {
                    // words of freed memory that are null, or too small for the digits of the log
   kContradiction,  // its values, summary and sketch are not of one tensor
   kConflict,       // the same record is there before, with other values
+  kEmpty,          // no value, summary, sketch or top is logged
 };
 
 std::string_view suspicion_name(SuspicionKind kind);

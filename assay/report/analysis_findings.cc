@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <string_view>
 
@@ -83,7 +84,18 @@ std::vector<std::string> findings_of(const Analysis& analysis) {
   if (is_odd(SuspicionKind::kConstant)) {
     findings.push_back(records(SuspicionKind::kConstant, "holds", "hold") + " one value only");
   }
+  if (is_odd(SuspicionKind::kEmpty)) {
+    findings.push_back(records(SuspicionKind::kEmpty, "says", "say") +
+                       " nothing: no values, summary, sketch or top is logged");
+  }
   return findings;
+}
+
+bool is_suspect(const Analysis& analysis) {
+  const auto is_bad = [](const auto& count) {
+    return count.first != GarbageReason::kPadding && count.second > 0;
+  };
+  return !analysis.suspicions.empty() || std::ranges::any_of(analysis.garbage_by_reason, is_bad);
 }
 
 }  // namespace assay

@@ -3,6 +3,7 @@
 #include <rapidjson/document.h>
 
 #include <cmath>
+#include <limits>
 
 #include "tests/cli/program.h"
 
@@ -79,6 +80,35 @@ TEST_F(AnalyzeCommand, CountsTheGarbageThatIsNotListed) {
       put("good.jsonl", line("layer_0_output", 0, std::vector<float>(200, 1.5F)));
   EXPECT_THAT(run({"compare", good, log}).out,
               HasSubstr("nonfinite in the other: 150 values at token 0"));
+}
+
+// What would break: a gate that passes whatever the log holds.
+TEST_F(AnalyzeCommand, StrictEndsWith1WhereAnythingIsFound) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const std::string clean = put("a.jsonl", line("logits", 0, {1, 2, 3, 4, 5, 6, 7, 8}));
+  const std::string padded = put(
+      "b.jsonl", line("logits", 0, {1, 2, 3, 4, 5, 6, 7, 8, -kInfinity, -kInfinity, -kInfinity}));
+  for (const std::string& log : {clean, padded}) {
+    EXPECT_EQ(run({"analyze", log, "--strict"}).exit_code, 0) << log;
+  }
+  const std::string empty =
+      R"({"checkpoint":"layer_0_q","token_idx":0,"dtype":"f32","shape":[4],"values":[]})"
+      "\n";
+  for (const std::string& text : {line("layer_0_q", 0, {1, 2, std::nanf(""), 4, 5, 6, 7, 8}),
+                                  line("layer_0_q", 0, {0, 0, 0, 0, 0, 0, 0, 0}), empty}) {
+    const std::string bad = put("bad.jsonl", text);
+    EXPECT_EQ(run({"analyze", bad}).exit_code, 0);
+    for (const std::vector<std::string>& command :
+         {std::vector<std::string>{"analyze", "--strict", bad},
+          {"analyze", "--strict", clean, bad},
+          {"analyze", "--strict", clean, "--compare", bad},
+          {"analyze", "--strict", "--json", bad}}) {
+      const Outcome outcome = run(command);
+      EXPECT_EQ(outcome.exit_code, 1);
+      EXPECT_NE(outcome.out, "");
+      EXPECT_EQ(outcome.err, "");
+    }
+  }
 }
 
 TEST_F(AnalyzeCommand, SeveralLogsGiveARateEach) {

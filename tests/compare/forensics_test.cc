@@ -222,6 +222,18 @@ TEST_F(ForensicsTest, FindsRecordsThatAreThereTwiceWithOtherValues) {
   EXPECT_THAT(kinds_of(line("module", 0, {1, 2, 3}) + line("module", 0, {1, 2, 4})), IsEmpty());
 }
 
+// What would break: a log of names alone, whose logger copied nothing, that looks clean.
+TEST_F(ForensicsTest, ReportsRecordsThatSayNothing) {
+  const auto kinds_of = [&](const std::string& more) {
+    const std::string record =
+        R"({"checkpoint":"layer_0_q","token_idx":0,"dtype":"f32","shape":[4],"values":[])";
+    return kinds(analyze_log(put("a", record + more + "}\n")));
+  };
+  EXPECT_THAT(kinds_of(""), ElementsAre(SuspicionKind::kEmpty));
+  EXPECT_THAT(kinds_of(R"(,"summary":{"l2":1})"), IsEmpty());
+  EXPECT_THAT(kinds_of(R"(,"top":[[1,-1]])"), IsEmpty());
+}
+
 TEST_F(ForensicsTest, ReportsConstantsAndZeros) {
   const Analysis analysis =
       analyze_log(put("a.jsonl", line("q", 0, {0, 0, 0, 0}) + line("k", 0, {2, 2, 2, 2}) +

@@ -92,6 +92,11 @@ class PageTest(PageCase):
             self.assertEqual(page.evaluate("document.documentElement.scrollWidth"), 360)
             self.shot("phone-dark" if dark else "phone")
 
+    def test_a_long_name_of_a_model_fits_a_phone(self):
+        head = {"assay": 1, "model": {"name": "m" * 300}, "engine": "e" * 300}
+        page = self.show([head, *logs.model()], [head, *logs.model(fault=(1, "q", 1))], width=360, phone=True)
+        self.assertEqual(page.evaluate("document.documentElement.scrollWidth"), 360)
+
     def test_text_stands_out_from_its_background(self):
         for dark in (False, True):
             page = self.show(logs.model(), logs.model(fault=(1, "q", 1)), dark=dark)

@@ -212,7 +212,7 @@ def plan(runs, reference):
             continue
         fitting = references.get(case_of(run))
         if not fitting:
-            alone[run["run"]] = "no run of the reference has its model, type and tokens"
+            alone[run["run"]] = f"run={run['run']}: no run of the reference has its model, type and tokens; add one"
             continue
         best = max(fitting, key=lambda one: (one["commit"] == run["commit"], one["night"], one["added"], one["run"]))
         pairs.append((best["run"], run["run"]))

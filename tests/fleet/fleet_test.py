@@ -365,7 +365,7 @@ class Fleet(FleetCase):
         self.assertIn("49 in parity, 0 diverged, 0 not proved, 1 not judged", answer.stdout)
         shutil.rmtree(one_run(copy, "oracle"))
         _, answer = self.compare(copy, code=2)
-        self.assertIn("no run of the reference has its model, type and tokens", answer.stderr)
+        self.assertIn(": no run of the reference has its model, type and tokens; add one", answer.stderr)
 
     def test_several_engines_as_the_reference_are_told(self):
         """A run that says float64 of itself would drop out of what is judged unseen."""

@@ -103,7 +103,8 @@ std::vector<std::string> arguments_for_cli11(int argc, char** argv) {
   return arguments;
 }
 
-std::vector<int32_t> parse_token_ids(const std::string& text, const std::string& flag) {
+std::vector<int32_t> parse_token_ids(const std::string& text, const std::string& flag,
+                                     const std::string& what) {
   std::vector<int32_t> ids;
   std::string_view rest = trimmed(text);
   if (rest.starts_with('[') && rest.ends_with(']')) rest = rest.substr(1, rest.size() - 2);
@@ -112,7 +113,7 @@ std::vector<int32_t> parse_token_ids(const std::string& text, const std::string&
     const std::string_view item = trimmed(rest.substr(0, comma));
     int32_t id = 0;
     if (!parse_whole(item, id) || id < 0) {
-      throw Error(fmt::format("'{}' is not a token id", printable(item, 40)), flag,
+      throw Error(fmt::format("'{}' is not a {}", printable(item, 40), what), flag,
                   fmt::format("give ids from 0 to {}, separated by commas",
                               std::numeric_limits<int32_t>::max()));
     }

@@ -24,8 +24,9 @@ void refuse_empty_values(CLI::App& app);
 std::vector<std::string> arguments_for_cli11(int argc, char** argv);
 
 // Comma-separated token ids, in brackets or not, as `assay tokenize` prints them. Throws Error
-// naming `flag` and the item that is invalid.
-std::vector<int32_t> parse_token_ids(const std::string& text, const std::string& flag);
+// naming `flag` and the item that is invalid. `what`: other ids than tokens'.
+std::vector<int32_t> parse_token_ids(const std::string& text, const std::string& flag,
+                                     const std::string& what = "token id");
 
 // Throws Error if `output` is one of the inputs, or a log in a folder of theirs. `what` is written
 // there ("the report"), and `flag` says where.

@@ -31,8 +31,8 @@ struct ImportArguments {
 
 std::vector<int64_t> layers_of(const std::string& text) {
   std::vector<int64_t> layers;
-  for (const int32_t layer : parse_token_ids(text, "--layers")) {
-    if (layer < 0 || (!layers.empty() && layers.back() >= layer)) {
+  for (const int32_t layer : parse_token_ids(text, "--layers", "layer id")) {
+    if (!layers.empty() && layers.back() >= layer) {
       throw Error(fmt::format("'{}' is no ascending list of layers", printable(text, 80)),
                   "--layers", "give the ids that vLLM was asked for, which it sorts, as in 1,9,17");
     }

@@ -258,6 +258,8 @@ class Formats(DumpCase):
         self.assertIn("match: ", self.assay("compare", self.log(values), "vllm.jsonl", code=0).stdout)
         self.assay("import", "req.safetensors", "--layers", "0,1", "-o", "none.jsonl", code=2)
         self.assertFalse((self.folder / "none.jsonl").exists())
+        answer = self.assay("import", "req.safetensors", "--layers", "0,-1,2", "-o", "none.jsonl", code=2)
+        self.assertIn("--layers: '-1' is not a layer id; give ids from 0", answer.stderr)
 
     def test_a_map_is_suggested_from_names_and_widths(self):
         hf = {"model.embed_tokens": "embedding", "model.layers.0": "layer_0_output", "model.layers.1": "layer_1_output",

@@ -84,6 +84,7 @@ class Analyzer {
     add_further_words();
     analysis_.suspicions = forensics_.suspicions();
     drop_first_positions();
+    drop_unchanged_heads();
     finish();
     return std::move(analysis_);
   }
@@ -147,11 +148,30 @@ class Analyzer {
     });
   }
 
+  // The first values of a tensor may be those of its input: a rotation leaves some dimensions as
+  // they are, and attention may be on one token alone.
+  void drop_unchanged_heads() {
+    static const std::set<std::pair<std::string, std::string>> pairs = {
+        {"q", "q_rope"}, {"k", "k_rope"}, {"kv_b", "k"}, {"kv_b", "k_rope"}, {"v", "attn"}};
+    std::erase_if(analysis_.suspicions, [&](const Suspicion& one) {
+      if (one.kind != SuspicionKind::kRepeat || !one.is_of_head) return false;
+      const CheckpointName& input = checkpoint_of(one.of_checkpoint);
+      const CheckpointName& output = checkpoint_of(one.checkpoint);
+      const bool is_input = one.of_token_idx == one.token_idx ||
+                            (output.op == "attn" && one.of_token_idx < one.token_idx);
+      return is_input && input.layer == output.layer && pairs.contains({input.op, output.op});
+    });
+  }
+
+  const CheckpointName& checkpoint_of(int32_t id) const {
+    return analysis_.stats[static_cast<size_t>(id)].checkpoint;
+  }
+
   bool is_unchanged_at_first_position(int32_t input, int32_t output) const {
     static const std::set<std::pair<std::string, std::string>> pairs = {
         {"q", "q_rope"}, {"k", "k_rope"}, {"v", "attn"}};
-    const CheckpointName& a = analysis_.stats[static_cast<size_t>(input)].checkpoint;
-    const CheckpointName& b = analysis_.stats[static_cast<size_t>(output)].checkpoint;
+    const CheckpointName& a = checkpoint_of(input);
+    const CheckpointName& b = checkpoint_of(output);
     return a.layer == b.layer && (pairs.contains({a.op, b.op}) || pairs.contains({b.op, a.op}));
   }
 

@@ -23,6 +23,7 @@ constexpr size_t kKept = 4096;       // values of a record that the next one is 
 constexpr int64_t kShortestRun = 8;  // of repeated values: chance does not do that
 constexpr size_t kWindow = 32;       // neighbouring records whose pointers are near each other
 constexpr size_t kMinPointers = 3;
+constexpr size_t kFewest = 3;  // records of a checkpoint, fewer of which do not say what is usual
 constexpr uint32_t kHighHalves = 0x10000;
 
 uint32_t bits_of(float value) {
@@ -175,7 +176,8 @@ void Forensics::find_repeats(const Record& record, int32_t checkpoint,
     if (here && there ? *here == *there : depends_only_on_token(record.checkpoint)) return;
   }
   suspicions_.push_back({SuspicionKind::kRepeat, checkpoint, record.token_idx, 0,
-                         std::ssize(record.values), of_checkpoint, of_token});
+                         std::ssize(record.values), of_checkpoint, of_token,
+                         !record.has_all_values()});
 }
 
 // The longest run of values that are those of the record before, bit for bit.
@@ -287,7 +289,7 @@ void Forensics::find_words(int32_t id, Checkpoint& checkpoint, std::vector<Word>
       add(facts.n - 2, facts.last[0]);
       add(facts.n - 1, facts.last[1]);
     }
-    if (!any && facts.is_null(0) && zeros_are_rare) {
+    if (!any && facts.is_null(0) && zeros_are_rare && checkpoint.facts.size() >= kFewest) {
       suspicions_.push_back(
           {SuspicionKind::kNullWords, id, facts.token_idx, 0, facts.is_null(1) ? 4 : 2});
     }

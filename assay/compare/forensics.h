@@ -38,6 +38,7 @@ struct Suspicion {
   int64_t count = 0;           // of values
   int32_t of_checkpoint = -1;  // kRepeat, kStale: the earlier record
   int64_t of_token_idx = 0;
+  bool is_of_head = false;  // kRepeat: the record has not all its values
 };
 
 // Looks at the records of one log together.

@@ -179,6 +179,35 @@ TEST_F(ForensicsTest, AcceptsPositionsCountedFromOne) {
       ElementsAre(SuspicionKind::kRepeat));
 }
 
+// Breaks if heads of ten values were accused of what their step leaves as it was: the dimensions
+// that are not rotated, and the value of the one token that is attended to.
+TEST_F(ForensicsTest, AcceptsHeadsThatAStepLeavesAsTheyWere) {
+  const std::vector<float> a = normal_values(10, 1);
+  const std::string head = R"(,"n":100)";
+  const auto kinds_of = [&](const std::string& input, int64_t token_idx, const std::string& output,
+                            const std::string& more) {
+    return kinds(analyze_log(put("a", line(input, token_idx, a, more) + line(output, 5, a, more))));
+  };
+  EXPECT_THAT(kinds_of("layer_3_q", 5, "layer_3_q_rope", head), IsEmpty());
+  EXPECT_THAT(kinds_of("layer_3_kv_b", 5, "layer_3_k_rope", head), IsEmpty());
+  EXPECT_THAT(kinds_of("layer_3_v", 2, "layer_3_attn", head), IsEmpty());
+  const auto repeat = ElementsAre(SuspicionKind::kRepeat);
+  EXPECT_THAT(kinds_of("layer_3_v", 2, "layer_3_attn", ""), repeat);
+  EXPECT_THAT(kinds_of("layer_3_q", 2, "layer_3_q_rope", head), repeat);
+  EXPECT_THAT(kinds_of("layer_2_q", 5, "layer_3_q_rope", head), repeat);
+  EXPECT_THAT(kinds_of("layer_3_attn_out", 5, "layer_3_ffn_out", head), repeat);
+}
+
+// Breaks if zeros were called odd where no other record says what is usual.
+TEST_F(ForensicsTest, ZerosAreOddBesideOtherRecordsAlone) {
+  std::vector<float> zeros = normal_values(10, 1);
+  zeros[0] = zeros[1] = 0;
+  std::string log = line("layer_3_k", 0, zeros);
+  EXPECT_THAT(kinds(analyze_log(put("a", log))), IsEmpty());
+  for (unsigned i = 1; i < 3; ++i) log += line("layer_3_k", i, normal_values(10, i + 1));
+  EXPECT_THAT(kinds(analyze_log(put("a", log))), ElementsAre(SuspicionKind::kNullWords));
+}
+
 TEST_F(ForensicsTest, FindsPartlyWrittenBuffers) {
   const std::vector<float> before = normal_values(100, 1);
   std::vector<float> after = normal_values(100, 2);

@@ -14,9 +14,9 @@ namespace {
 constexpr int64_t kMaxPositions = 1024;
 constexpr int64_t kFurther = 64;  // positions that are read even if none of them is judged
 
-using Rows = std::map<Op, std::shared_ptr<const Matrix>>;
+using Tensors = std::map<Op, std::shared_ptr<const Matrix>>;
 
-std::shared_ptr<const Matrix> find(const Rows& rows, Op op) {
+std::shared_ptr<const Matrix> find(const Tensors& rows, Op op) {
   const auto known = rows.find(op);
   return known == rows.end() ? nullptr : known->second;
 }
@@ -335,7 +335,8 @@ void Chain::restore_rows_before(int64_t from, Op op, Matrix& values) const {
 std::vector<Matrix> Chain::run(const std::set<Op>& wrong, const Compute& compute, size_t n_runs,
                                int64_t from, double& work) const {
   base();
-  Rows changed;  // by run, one below the other; what is computed from none of these stays as it is
+  Tensors
+      changed;  // by run, one below the other; what is computed from none of these stays as it is
   const auto of_all = [&](Op op) {
     auto known = find(changed, op);
     return known ? known : repeated(find(base_, op), n_runs);

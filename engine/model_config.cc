@@ -363,9 +363,8 @@ void read_rope(const ConfigKeys& keys, ModelConfig& config) {
   config.rope_freq_base =
       keys.positive(hyperparameter::kRopeBase, hyperparameter::kDefaultRopeBase);
   if (config.architecture->rope_alpha && keys.number(hyperparameter::kRopeAlpha, 0.0) != 0.0) {
-    const auto size = static_cast<double>(config.head_dim);
     const double alpha = keys.positive(hyperparameter::kRopeAlpha);
-    config.rope_freq_base *= std::pow(alpha, size / (size - 2.0));
+    config.rope_freq_base = stretched_base(config.rope_freq_base, alpha, config.head_dim);
     if (!std::isfinite(config.rope_freq_base) || config.rope_freq_base <= 0.0) {
       keys.reject(hyperparameter::kRopeAlpha,
                   fmt::format("is {}, which gives heads of {} no base", alpha, config.head_dim));

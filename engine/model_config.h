@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -32,6 +33,12 @@ struct Yarn {
   double beta_slow = 1.0;      // and those that turn less often interpolated
   bool operator==(const Yarn&) const = default;
 };
+
+// The base of rotations of `dimensions` elements that rope.scaling.alpha makes of another.
+inline double stretched_base(double base, double alpha, int64_t dimensions) {
+  const auto size = static_cast<double>(dimensions);
+  return base * std::pow(alpha, size / (size - 2.0));
+}
 
 // The hyperparameters of a model, under the names that GGUF gives them.
 struct ModelConfig {

@@ -335,8 +335,8 @@ void Chain::restore_rows_before(int64_t from, Op op, Matrix& values) const {
 std::vector<Matrix> Chain::run(const std::set<Op>& wrong, const Compute& compute, size_t n_runs,
                                int64_t from, double& work) const {
   base();
-  Tensors
-      changed;  // by run, one below the other; what is computed from none of these stays as it is
+  // By run, one below the other; what is computed from none of these stays as it is.
+  Tensors changed;
   const auto of_all = [&](Op op) {
     auto known = find(changed, op);
     return known ? known : repeated(find(base_, op), n_runs);

@@ -53,7 +53,7 @@ int list_faults() {
 }
 
 int write_log(const MutateFlags& flags) {
-  find_fault(*flags.fault);  // a wrong name is told before what is missing
+  find_fault(*flags.fault);  // a wrong name before what is missing
   if (!flags.model) throw Error("no model is given", "--fault", "give a model file (GGUF) too");
   if (!flags.log.path) {
     throw Error("there is nowhere to write the faulty log to", "--fault", "give a file with --log");

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/json_file.h"
+#include "engine/model_config.h"
 #include "model/hyperparameter_keys.h"
 
 namespace assay {
@@ -218,8 +219,7 @@ class RopeReader {
     if (config_.model->model_type != "hunyuan_v1_dense" || type_of(parameters) != "dynamic") {
       parameters.refuse(kAlpha, "asks for what Assay does not compute");
     }
-    const auto size = static_cast<double>(rope_.dimensions);
-    base_ *= std::pow(parameters.positive({kAlpha}), size / (size - 2.0));
+    base_ = stretched_base(base_, parameters.positive({kAlpha}), rope_.dimensions);
     if (!std::isfinite(base_) || base_ <= 0.0) {
       parameters.refuse(kAlpha, "gives heads of this size no base");
     }

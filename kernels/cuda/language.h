@@ -43,10 +43,10 @@
 // - multiply_16x32x8(a, b, start, sums): likewise of twice the depth (mma.m16n8k32): a[2 + i] and
 //   b[1] have the bytes 16 + 4t to 16 + 4t + 3.
 // - wait_for_launches(): in a kernel that is launched with `starts_early`, every thread calls it
-// before
-//   it reads what an earlier launch may have written, and before it writes. The kernel's blocks may
-//   run before those of the launch before it have ended. let_next_launch_start(): the same of the
-//   next launch, once every block has called it.
+//   before it reads what the launch before may have written, and before it writes. The kernel's
+//   blocks may run before those of that launch have ended. let_next_launch_start(): the same of the
+//   next launch, once every block has called it; each thread has waited before. So what the
+//   launches before the last have written is there from the beginning.
 // - ASSAY_KERNEL(threads, blocks, name, parameters...): __global__ void name(parameters...), in
 //   blocks of at most so many threads, 256 for a kernel that is declared without; so many blocks
 //   are to find room on a multiprocessor.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -72,6 +73,15 @@ class AccessHistory {
       return true;
     });
     return race;
+  }
+  // The last launch that wrote one of these bytes; 0 if none did.
+  uint32_t last_writer(size_t first, size_t count) const {
+    uint32_t last = 0;
+    const size_t end = (first + count + word_bytes_ - 1) / word_bytes_;
+    for (size_t i = first / word_bytes_; i < end; ++i) {
+      last = std::max(last, words_[i].write.who.launch);
+    }
+    return last;
   }
   // Says that somebody `does` what races with an earlier access.
   static std::string describe(const char* does, const Race& race);

@@ -115,8 +115,12 @@ class Block {
 
   EmulatedCounts& counts() { return counts_; }
 
-  // The running thread's, of a launch that starts early.
+  // The running thread's, of a launch that starts early. What came before the launch before it is
+  // done when it starts, since every launch waits before it lets the next one start.
   void wait_for_launches() { threads_[running_].has_waited = true; }
+  void let_next_launch_start(const Place& place) const {
+    check_waited("lets the next launch start", place);
+  }
 
   // As check(); and finds races with what other threads of the launch have touched. Of memory that
   // kernels only read no account is kept: `is_writable` says that this one may write it.
@@ -126,8 +130,9 @@ class Block {
     check(address, bytes, place);
     if (is_written && !memory_.is_written(address, bytes)) reject_unwritten(address, bytes, place);
     AccessHistory* history = is_writable ? &memory_.history_for_writes(bytes) : memory_.history();
-    if (history != nullptr) check_waited("reads what a launch may write", place);
-    if (history == nullptr || watchers_.stores != nullptr) return;
+    if (history == nullptr) return;
+    check_settled(*history, address, bytes, place);
+    if (watchers_.stores != nullptr) return;
     const auto race = history->read(memory_.offset(address), bytes, toucher_, order(), place);
     if (race.earlier != nullptr) fail(AccessHistory::describe("reads", race), place);
   }
@@ -148,6 +153,13 @@ class Block {
   }
   void mark_written(const void* address, size_t bytes) const {
     memory_.mark_written(address, bytes);
+  }
+  // A copy from there reads what no launch that may still be at work has written.
+  void check_copied(const void* address, size_t bytes, const Place& place) const {
+    check_written(address, bytes, place);
+    const size_t left = memory_.left_from(address);
+    const AccessHistory* history = memory_.history();
+    if (history != nullptr) check_settled(*history, address, bytes < left ? bytes : left, place);
   }
 
   // A load or store of the running thread, after its check: of device memory, or wherever
@@ -206,6 +218,13 @@ class Block {
   void check_waited(const char* does, const Place& place) const {
     if (threads_[running_].has_waited) return;
     fail(std::string(does) + " before wait_for_launches(), in a launch that starts early", place);
+  }
+  void check_settled(const AccessHistory& history, const void* address, size_t bytes,
+                     const Place& place) const {
+    if (threads_[running_].has_waited) return;
+    const uint32_t writer = history.last_writer(memory_.offset(address), bytes);
+    if (writer == 0 || writer + 1 < toucher_.launch) return;
+    check_waited("reads what the launch before it wrote", place);
   }
   LaunchOrder order() const { return {thread_order_, block_order_}; }
   void count_load_anywhere(const void* address, size_t bytes, const Place& place);

@@ -317,7 +317,7 @@ inline void copy_to_shared(const Shared<uint4>& shared, int64_t index,
   const uint8_t* from = bytes.place_of(offset, place);
   block.counts().copied_bytes += sizeof(uint4);
   check_alignment(from, sizeof(uint4), place);
-  block.check_written(from, sizeof(uint4), place);
+  block.check_copied(from, sizeof(uint4), place);
   block.begin_copy(shared.array(), index, from, place);
 }
 
@@ -349,7 +349,9 @@ inline void wait_for_launches() {
   Block::current().wait_for_launches();
 }
 
-inline void let_next_launch_start() {}
+inline void let_next_launch_start(Place place = Place::here()) {
+  Block::current().let_next_launch_start(place);
+}
 
 inline void close_copies() {
   Block::current().close_copies();

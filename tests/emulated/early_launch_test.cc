@@ -31,6 +31,17 @@ __global__ void does_not_wait_first(Global<float> data) {
   data[threadIdx.x] = read;
 }
 
+__global__ void copies_before_it_waits(Global<const uint8_t> data) {
+  ASSAY_SHARED(uint4, copied, 4);
+  if (threadIdx.x == 0) copy_to_shared(copied, 0, data, 0);
+  wait_for_launches();
+}
+
+__global__ void lets_the_next_start_first() {
+  let_next_launch_start();
+  wait_for_launches();
+}
+
 __global__ void never_waits(Global<const uint8_t> weights) {
   prefetch(weights, 0);
 }
@@ -41,18 +52,45 @@ class EarlyLaunchTest : public testing::TestWithParam<uint64_t> {
 };
 INSTANTIATE_TEST_SUITE_P(Emulated, EarlyLaunchTest, testing::Values(0, 4321));
 
-// On sm_90 the launch before may still be at work.
-TEST_P(EarlyLaunchTest, MustWaitBeforeItTouchesWhatLaunchesWrite) {
+// On sm_90 the launch before may still be at work. What came before that is done.
+TEST_P(EarlyLaunchTest, MustWaitBeforeItReadsWhatTheLaunchBeforeWrote) {
   Buffer<float> data(device_, 64);
-  const auto launch = [&](bool starts_early, auto kernel) {
-    ASSAY_LAUNCH(device_, one_block(starts_early), kernel, data.data());
+  Buffer<float> other(device_, 64);
+  const auto launch = [&](bool starts_early, auto kernel, float* to) {
+    ASSAY_LAUNCH(device_, one_block(starts_early), kernel, to);
   };
-  EXPECT_THAT([&] { launch(true, does_not_wait_first<true, true>); },
-              reports("reads what a launch may write before wait_for_launches()", "kernel"));
-  EXPECT_THAT([&] { launch(true, does_not_wait_first<false, false>); },
-              reports("writes before wait_for_launches()", "kernel"));
-  launch(true, does_not_wait_first<false, true>);
-  launch(false, does_not_wait_first<true, false>);
+  const auto write = [&](float* to) { launch(false, does_not_wait_first<false, false>, to); };
+  const auto read = [&] { launch(true, does_not_wait_first<true, true>, data.data()); };
+  const auto copy = [&] {
+    ASSAY_LAUNCH(device_, one_block(true), copies_before_it_waits,
+                 reinterpret_cast<const uint8_t*>(data.data()));
+  };
+  const std::string what = "reads what the launch before it wrote before wait_for_launches()";
+  write(data.data());
+  EXPECT_THAT(read, reports(what, "kernel"));
+  write(data.data());
+  EXPECT_THAT(copy, reports(what, "copies_before_it_waits"));
+  write(data.data());
+  write(other.data());
+  copy();
+  read();
+  EXPECT_THAT(read, reports(what, "kernel"));
+}
+
+TEST_P(EarlyLaunchTest, MustWaitBeforeItWrites) {
+  Buffer<float> data(device_, 64);
+  EXPECT_THAT(
+      [&] {
+        ASSAY_LAUNCH(device_, one_block(true), (does_not_wait_first<false, false>), data.data());
+      },
+      reports("writes before wait_for_launches()", "does_not_wait_first"));
+}
+
+// The launch after it may read what came two launches before.
+TEST_P(EarlyLaunchTest, MustWaitBeforeItLetsTheNextOneStart) {
+  EXPECT_THAT([&] { ASSAY_LAUNCH(device_, one_block(true), lets_the_next_start_first); },
+              reports("lets the next launch start before wait_for_launches()",
+                      "lets_the_next_start_first"));
 }
 
 // What comes after it would not wait for what came before it.

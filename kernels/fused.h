@@ -76,7 +76,8 @@ struct FusedAttention {
   float* out = nullptr;
 };
 
-// residual += w · x
+// residual += w · x. The step before this one must not have written the residual: it is read while
+// that may still be under way.
 struct FusedResidual {
   const float* x = nullptr;
   FusedLinear w;

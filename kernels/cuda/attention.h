@@ -196,14 +196,20 @@ __device__ float weight_of(Number score, Number greatest) {
   return exp_of(static_cast<float>(score - greatest));
 }
 
+// scores[n] become e^(score - greatest), by all threads of the block.
+template <class Number, class Array>
+__device__ void weigh(const Array& scores, int64_t n, Number greatest) {
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
+    scores[i] = weight_of<Number>(scores[i], greatest);
+  }
+}
+
 // scores[n] become e^(score - greatest score), of which `sink` is one: a score without a key,
 // -infinity for none. Gives the greatest. Barriers stand at its beginning's reads and at its end.
 template <class Number, class Array>
 __device__ Number weigh_in_block(const Array& scores, int64_t n, Number sink = -INFINITY) {
   const Number greatest = greater_of(greatest_of<Number>(scores, n), sink);
-  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
-    scores[i] = weight_of<Number>(scores[i], greatest);
-  }
+  weigh(scores, n, greatest);
   __syncthreads();
   return greatest;
 }
@@ -217,15 +223,14 @@ __device__ Number softmax_in_block(const Array& scores, int64_t n, Number sink) 
   return static_cast<Number>(sum + static_cast<double>(weight_of(sink, greatest)));
 }
 
-// The sum of weights[i] * value of the key `begin` + i over i in [0, n), of element d of the head.
-// The sum is one chain; what it reads comes kAhead keys ahead.
+// `sum`, and weights[i] * value of the key `begin` + i for i in [0, n), of element d of the head:
+// one chain; what it reads comes kAhead keys ahead.
 template <class Kv, class Number, class Array>
 __device__ Number sum_of_run(const Keys& keys, const Array& weights, int64_t kv_head, int64_t begin,
-                             int n, int64_t d) {
+                             int n, int64_t d, Number sum = {}) {
   constexpr int kAhead = 32;
   const auto stride = static_cast<int>(keys.shape.n_kv_heads * keys.shape.head_dim) * Kv::kBytes;
   Global<const uint8_t> v = keys.v.from((keys.vector(begin, kv_head) + d) * Kv::kBytes);
-  Number sum{};
   const auto add = [&](int first, auto is_whole) {
     float values[kAhead];
     ASSAY_UNROLL

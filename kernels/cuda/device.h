@@ -66,6 +66,8 @@ class Device final : public Memory {
   }
 
   unsigned multiprocessors() const { return static_cast<unsigned>(multiprocessors_); }
+  // What a block may have of shared memory, static and dynamic.
+  size_t shared_bytes() const { return static_cast<size_t>(most_shared_bytes_); }
   // Of the second-level cache.
   int64_t cache_bytes() const { return cache_bytes_; }
 

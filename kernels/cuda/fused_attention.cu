@@ -1,5 +1,7 @@
-#include "kernels/cuda/attention.h"
+#include <algorithm>
+
 #include "kernels/cuda/ops.h"
+#include "kernels/cuda/staged_keys.h"
 
 // Attention of one token, whose position stands in device memory. Few keys take one launch: each
 // block has the scores of all keys of a head, and sums some of the values' elements. Many keys are
@@ -9,15 +11,16 @@ namespace assay::ASSAY_DEVICE {
 namespace {
 
 constexpr int64_t kFewKeys = 1024;
-constexpr int kKeysPerBlock = 256;
+constexpr int kFewRuns = kFewKeys / kKeyRun + 1;
 
-// Elements of a head that a block of few keys sums: with the four runs that these lie in, one for
-// each thread.
-constexpr int kElementsPerBlock = 64;
+// What a block of few keys has in shared memory beside the keys and values that it stages.
+constexpr size_t kOtherBytes = size_t{12} * 1024;
+constexpr int kKeysPerBlock = 256;
 
 template <class Number>
 struct Decode {
   Global<const float> q;
+  Global<const uint8_t> q_bytes;  // the same
   Keys keys;
   Global<const int32_t> position;
   int64_t most_keys;
@@ -87,41 +90,6 @@ __device__ void score_seen(const Decode<Number>& a, const Seen& seen, int64_t kv
   }
 }
 
-// The query is read together with keys, whose place follows from the position, which is awaited
-// first.
-template <class Number>
-__device__ void ask_for_query(const Decode<Number>& a) {
-  constexpr int kStep = 128 / sizeof(float);
-  const int64_t head_dim = a.keys.shape.head_dim;
-  const int64_t d = int64_t{threadIdx.x} * kStep;
-  if (d < head_dim) prefetch_near(a.q, blockIdx.y * head_dim + d);
-}
-
-// Values are read after the softmax, n elements of each key: until then they come to the
-// first-level cache, those behind the first kAttentionThreads keys to the second-level one.
-template <class Kv>
-__device__ void ask_for_values(const Keys& keys, const Seen& seen, int64_t kv_head, int64_t first,
-                               int n) {
-  constexpr int kLine = 128;
-  constexpr int kLines = kElementsPerBlock * Kv::kBytes / kLine;
-  const auto n_keys = static_cast<int>(seen.n_keys());
-  const auto stride = static_cast<int>(keys.shape.n_kv_heads * keys.shape.head_dim) * Kv::kBytes;
-  const auto v = keys.v.from((keys.vector(seen.first, kv_head) + first) * Kv::kBytes);
-  auto i = static_cast<int>(threadIdx.x);
-  ASSAY_UNROLL
-  for (int k = 0; k < kLines; ++k) {
-    const bool is_there = i < n_keys && k * kLine < n * Kv::kBytes;
-    if (is_there) prefetch_near(v, int64_t{i} * stride + k * kLine);
-  }
-  ASSAY_NO_UNROLL
-  for (i += kAttentionThreads; i < n_keys; i += kAttentionThreads) {
-    ASSAY_UNROLL
-    for (int k = 0; k < kLines; ++k) {
-      if (k * kLine < n * Kv::kBytes) prefetch(v, int64_t{i} * stride + k * kLine);
-    }
-  }
-}
-
 // The sum of n weights in the order of sum_in_block(), by the block's last threads, while others
 // sum values. Once the block has met, it is the sum of `parts`.
 constexpr int kWeightParts = kFewKeys / kSumRun;
@@ -138,37 +106,68 @@ __device__ void sum_weights(const Shared<Number>& weights, int n, const Shared<d
   if (lane_of_group() == 0) parts[part] = sum;
 }
 
-// Few keys: of a head, a block for each kElementsPerBlock elements.
+// Few keys: of a head, a block for each kElementsPerBlock elements. Every launch waits before it
+// lets the next one start: so what the launches before the last have written is there from the
+// beginning, the position and the keys and values before it among that.
 template <class Kv, class Number>
-ASSAY_KERNEL(kAttentionThreads, 2, few_keys_kernel, ASSAY_CONSTANT(Decode<Number>) a) {
-  ASSAY_DYNAMIC_SHARED(Number, numbers);  // weights[most_keys], runs[most_runs, kElementsPerBlock]
+ASSAY_KERNEL(kAttentionThreads, 2, few_keys_kernel, ASSAY_CONSTANT(Decode<Number>) a, int room) {
+  ASSAY_DYNAMIC_SHARED(uint4, words);
+  ASSAY_SHARED(Number, of_keys, kFewKeys + StagedKeys<Kv>::kAtOnce);
+  ASSAY_SHARED(Number, runs, kFewRuns * kElementsPerBlock);
   ASSAY_SHARED(double, parts, kWeightParts);
   touch(a);
+  const Shared<Number> numbers = of_keys;
+  const int64_t head_dim = a.keys.shape.head_dim;
   const int64_t first = int64_t{blockIdx.x} * kElementsPerBlock;
-  const int64_t left = a.keys.shape.head_dim - first;
+  const int64_t left = head_dim - first;
   const auto n = static_cast<int>(left < kElementsPerBlock ? left : kElementsPerBlock);
+  const Seen seen(a);
+  const auto n_keys = static_cast<int>(seen.n_keys());
+  const int64_t kv_head = a.keys.kv_head(blockIdx.y);
+  const StagedKeys<Kv> staged(words, head_dim, n, room);
+  const int n_staged = n_keys < room ? n_keys : room;
+  const int n_before = n_keys - 1 < room ? n_keys - 1 : room;
+  const int64_t vector = a.keys.vector(seen.first, kv_head);
+  const auto stride = static_cast<int>(a.keys.shape.n_kv_heads * head_dim) * Kv::kBytes;
+  const auto k = a.keys.k.from(vector * Kv::kBytes);
+  const auto v = a.keys.v.from((vector + first) * Kv::kBytes);
+  staged.copy(k, v, stride, 0, n_before);
+  if (room > 0) staged.end_values(n_staged, numbers, n_keys);
+  const auto last =
+      staged.last_copy(a.q_bytes.from(blockIdx.y * head_dim * 4), k, v, stride, n_before, n_staged);
   wait_for_launches();
   let_next_launch_start();
-  const Seen seen(a);
-  ask_for_query(a);
-  const int64_t kv_head = a.keys.kv_head(blockIdx.y);
-  ask_for_values<Kv>(a.keys, seen, kv_head, first, n);
-  score_seen<Kv>(a, seen, kv_head, 0, seen.n_keys(),
-                 [&](int64_t i, Number score) { numbers[i] = score; });
+  if (last.to >= 0) copy_to_shared(words, last.to, last.from, 0);
+  close_copies();
+  wait_for_copies<0>();
   __syncthreads();
-  const Offset<decltype(numbers)> weights = {numbers, 0};
-  const Offset<decltype(numbers)> runs = {numbers, static_cast<int>(a.most_keys)};
-  weigh_in_block<Number>(weights, seen.n_keys());
-  sum_weights<Number>(numbers, static_cast<int>(seen.n_keys()), parts);
+  Number greatest = -INFINITY;
+  const auto store = [&](int64_t i, Number score) {
+    numbers[i] = score;
+    greatest = greater_of(greatest, score);
+  };
+  staged.template score<Number>(n_staged, a.keys.shape.scale, store);
+  if (n_staged < n_keys) score_seen<Kv>(a, seen, kv_head, n_staged, n_keys, store);
+  greatest = greatest_in_block(greatest);
+  const Offset<Shared<Number>> weights = {numbers, 0};
+  weigh<Number>(weights, n_keys, greatest);
+  __syncthreads();
+  sum_weights<Number>(numbers, n_keys, parts);
   const auto n_sums = static_cast<int>(seen.n_runs) * kElementsPerBlock;
   for (int i = static_cast<int>(threadIdx.x); i < n_sums; i += kAttentionThreads) {
     const int run = i / kElementsPerBlock;
     const int element = i % kElementsPerBlock;
     if (element >= n) continue;
-    const int64_t begin = seen.begin(run);
-    const Offset<decltype(numbers)> of_run = {numbers, static_cast<int>(begin - seen.first)};
-    runs[run * n + element] = sum_of_run<Kv, Number>(
-        a.keys, of_run, kv_head, begin, static_cast<int>(seen.end(run) - begin), first + element);
+    const auto begin = static_cast<int>(seen.begin(run) - seen.first);
+    const auto end = static_cast<int>(seen.end(run) - seen.first);
+    const int middle = end < n_staged ? end : begin > n_staged ? begin : n_staged;
+    Number sum = staged.template add_values<Number>(numbers, begin, middle, element, Number{});
+    if (middle < end) {
+      const Offset<Shared<Number>> of_rest = {numbers, middle};
+      sum = sum_of_run<Kv, Number>(a.keys, of_rest, kv_head, seen.first + middle, end - middle,
+                                   first + element, sum);
+    }
+    runs[run * n + element] = sum;
   }
   __syncthreads();
   const double weight_sum = parts[0] + parts[1];
@@ -240,9 +239,14 @@ void attend(Device& device, const Decode<Number>& a) {
                        true};
   };
   if (a.most_keys <= kFewKeys) {
-    const unsigned parts = blocks_for(a.keys.shape.head_dim, kElementsPerBlock);
-    const int64_t numbers = a.most_keys + a.most_runs * kElementsPerBlock;
-    ASSAY_LAUNCH(device, shape(parts, numbers), (few_keys_kernel<Kv, Number>), a);
+    const int64_t head_dim = a.keys.shape.head_dim;
+    const int room =
+        StagedKeys<Kv>::room_for(head_dim, a.most_keys, device.shared_bytes() - kOtherBytes);
+    const LaunchShape few = {{blocks_for(head_dim, kElementsPerBlock), heads, 1},
+                             {kAttentionThreads, 1, 1},
+                             StagedKeys<Kv>::bytes(head_dim, room),
+                             true};
+    ASSAY_LAUNCH(device, few, (few_keys_kernel<Kv, Number>), a, room);
     return;
   }
   ASSAY_LAUNCH(device, shape(blocks_for(a.most_keys, kKeysPerBlock), 0),
@@ -261,6 +265,7 @@ void attend_in(Device& device, const FusedAttention& step, Number* scratch) {
   Number* weights = scratch + step.shape.n_heads * step.most_keys;
   Number* runs = weights + step.shape.n_heads * step.most_keys;
   const Decode<Number> a = {step.q,
+                            reinterpret_cast<const uint8_t*>(step.q),
                             keys_of(step.kv, step.shape),
                             step.token.position,
                             step.most_keys,

@@ -30,33 +30,32 @@ __device__ void put_four(const To& to, int i, int n, const float4& four) {
   if (kWhole || i + 3 < n) to.put(i + 3, four.w);
 }
 
-// What a thread has of the input in registers, where the threads of a block have all of it: two
-// times four elements, and what a norm multiplies these by and adds, which no launch writes. That
+// What a thread has of the input in registers, where the threads of a block have all of it: eight
+// neighbouring elements, and what a norm multiplies these by and adds, which no launch writes. That
 // is read, and converted, before the thread waits for launches. Of wider inputs it comes to the
 // first-level cache.
 class OwnInput {
  public:
+  static constexpr int kCount = 8;  // elements
+
   __device__ explicit OwnInput(const InputSource& s)
       : width_(static_cast<int>(s.width)),
-        has_all_(width_ % 4 == 0 && width_ <= kFours * 4 * kThreads) {
+        has_all_(width_ % 4 == 0 && width_ <= kCount * kThreads) {
     if (!s.weight) return;
     if (!has_all_) {
       prefetch_norm(s);
       return;
     }
-    ASSAY_UNROLL
-    for (int k = 0; k < kFours; ++k) weight_[k] = doubles(four_of<true>(s.weight, at(k), width_));
-    if (!s.bias) return;
-    ASSAY_UNROLL
-    for (int k = 0; k < kFours; ++k) bias_[k] = doubles(four_of<true>(s.bias, at(k), width_));
+    read(s.weight, weight_);
+    if (s.bias) read(s.bias, bias_);
   }
 
   // They have come.
   __device__ void keep() const {
     ASSAY_UNROLL
-    for (int k = 0; k < kFours; ++k) {
-      weight_[k].keep();
-      bias_[k].keep();
+    for (int i = 0; i < kCount; ++i) {
+      assay::ASSAY_DEVICE::keep(weight_[i]);
+      assay::ASSAY_DEVICE::keep(bias_[i]);
     }
   }
 
@@ -64,48 +63,25 @@ class OwnInput {
   __device__ void read(const InputSource& s) {
     if (!has_all_) return;
     ASSAY_UNROLL
-    for (int k = 0; k < kFours; ++k) x_[k] = four_of<true>(s.x, at(k), width_);
+    for (int k = 0; k < 2; ++k) x_[k] = four_of<true>(s.x, at(4 * k), width_);
   }
 
   __device__ bool has_all() const { return has_all_; }
 
-  // Puts the vector to `to`, a place for its elements in shared memory.
-  template <class To>
-  __device__ void put(const To& to) const {
+  // Element i of the thread's own: its number, whether the vector has it, and what belongs to it.
+  __device__ static int at(int i) { return kCount * static_cast<int>(threadIdx.x) + i; }
+  __device__ bool has(int i) const { return at(i / 4 * 4) < width_; }
+  __device__ double weight(int i) const { return weight_[i]; }
+  __device__ double bias(int i) const { return bias_[i]; }
+
+  // Elements 0 to 3, and 4 to 7, of which those behind the end are 0.
+  __device__ const float4 (&fours() const)[2] { return x_; }
+  __device__ void doubles(double (&x)[kCount]) const {
     ASSAY_UNROLL
-    for (int k = 0; k < kFours; ++k) put_four<true>(to, at(k), width_, x_[k]);
+    for (int k = 0; k < 2; ++k) convert(x_[k], x + 4 * k);
   }
-
-  // The kth four, 0 behind the end; and element(x, weight, bias) of each, with those two as
-  // doubles.
-  __device__ float4 four(int k) const { return x_[k]; }
-  template <class Element>
-  __device__ float4 four_of_norm(int k, const Element& element) const {
-    const Doubles& weight = weight_[k];
-    const Doubles& bias = bias_[k];
-    const float4 four = {element(x_[k].x, weight.x, bias.x), element(x_[k].y, weight.y, bias.y),
-                         element(x_[k].z, weight.z, bias.z), element(x_[k].w, weight.w, bias.w)};
-    // An infinite factor times a weight of 0 is NaN.
-    return at(k) < width_ ? four : float4{0.0F, 0.0F, 0.0F, 0.0F};
-  }
-
-  // The number of its first element.
-  __device__ static int at(int k) { return 4 * (static_cast<int>(threadIdx.x) + k * kThreads); }
-  static constexpr int kFours = 2;
 
  private:
-  struct Doubles {
-    double x = 0.0;
-    double y = 0.0;
-    double z = 0.0;
-    double w = 0.0;
-    __device__ void keep() const {
-      assay::ASSAY_DEVICE::keep(x);
-      assay::ASSAY_DEVICE::keep(y);
-      assay::ASSAY_DEVICE::keep(z);
-      assay::ASSAY_DEVICE::keep(w);
-    }
-  };
   __device__ void prefetch_norm(const InputSource& s) const {
     constexpr int kLine = 128 / sizeof(float);
     for (int i = static_cast<int>(threadIdx.x) * kLine; i < width_; i += kThreads * kLine) {
@@ -113,14 +89,101 @@ class OwnInput {
       if (s.bias) prefetch_near(s.bias, i);
     }
   }
-  __device__ static Doubles doubles(const float4& four) { return {four.x, four.y, four.z, four.w}; }
+  __device__ void read(const Global<const float>& from, double (&to)[kCount]) const {
+    ASSAY_UNROLL
+    for (int k = 0; k < 2; ++k) convert(four_of<true>(from, at(4 * k), width_), to + 4 * k);
+  }
+  __device__ static void convert(const float4& four, double* to) {
+    to[0] = four.x;
+    to[1] = four.y;
+    to[2] = four.z;
+    to[3] = four.w;
+  }
 
   int width_;
   bool has_all_;
-  float4 x_[kFours] = {};
-  Doubles weight_[kFours];
-  Doubles bias_[kFours];
+  float4 x_[2] = {};
+  double weight_[kCount] = {};
+  double bias_[kCount] = {};
 };
+
+__device__ inline uint4 two_doubles(double first, double second) {
+  const auto a = __builtin_bit_cast(uint64_t, first);
+  const auto b = __builtin_bit_cast(uint64_t, second);
+  return {static_cast<uint32_t>(a), static_cast<uint32_t>(a >> 32U), static_cast<uint32_t>(b),
+          static_cast<uint32_t>(b >> 32U)};
+}
+
+// The sum of a vector of which each thread of the block has eight elements (OwnInput), 0 behind the
+// end, in all of them: what sum_in_block() gives, with no conditions and no conversions. `words`:
+// of the stage, which is not in use yet.
+__device__ inline double sum_of_own(const double (&own)[OwnInput::kCount],
+                                    const Shared<uint4>& words) {
+  constexpr int kWordsOfThread = 5;  // four, and one so that threads write to all banks
+  constexpr int kRuns = OwnInput::kCount * kThreads / kSumRun;
+  static_assert(kWordsOfThread * kThreads <= kGroups * kGroupWords);  // those of a Stage
+  ASSAY_SHARED(double, runs, kRuns);
+  const auto thread = static_cast<int>(threadIdx.x);
+  ASSAY_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    words[kWordsOfThread * thread + i] = two_doubles(own[2 * i], own[2 * i + 1]);
+  }
+  __syncthreads();
+  const int run = thread / kLanes;
+  if (run < kRuns) {  // whole warps
+    const int first = run * kSumRun + lane_of_group();
+    const int at = first / OwnInput::kCount * kWordsOfThread + first % OwnInput::kCount / 2;
+    double lane = 0.0;
+    ASSAY_UNROLL
+    for (int k = 0; k < kSumRun / kLanes; ++k) {
+      const int word = at + k * (kLanes / OwnInput::kCount) * kWordsOfThread;
+      lane = lane + load_as<double>(reinterpret_cast<const uint8_t*>(range_of(words, word, 1)) +
+                                    first % 2 * sizeof(double));
+    }
+    lane = sum_lanes(lane);
+    if (lane_of_group() == 0) runs[run] = lane;
+  }
+  __syncthreads();
+  double sum = 0.0;
+  ASSAY_UNROLL
+  for (int i = 0; i < kRuns; ++i) sum = sum + runs[i];
+  return sum;
+}
+
+// The norm of the vector that OwnInput has, as fours of this thread's own, 0 behind the end. All
+// threads of the block must call it.
+__device__ inline void normalize_own(const InputSource& s, const OwnInput& own,
+                                     const Shared<uint4>& words, float4 (&fours)[2]) {
+  double x[OwnInput::kCount];
+  own.doubles(x);
+  if (s.kind == NormKind::kLayer) {
+    const double mean = sum_of_own(x, words) / static_cast<double>(s.width);
+    ASSAY_UNROLL
+    for (double& element : x) element = element - mean;
+  }
+  double squares[OwnInput::kCount];
+  ASSAY_UNROLL
+  for (int i = 0; i < OwnInput::kCount; ++i) squares[i] = own.has(i) ? x[i] * x[i] : 0.0;
+  const double factor = inverse_root(sum_of_own(squares, words), s.width, s.eps);
+  const bool has_bias = static_cast<bool>(s.bias);
+  float normed[OwnInput::kCount];
+  ASSAY_UNROLL
+  for (int i = 0; i < OwnInput::kCount; ++i) {
+    const double scaled = x[i] * factor * own.weight(i);
+    const auto element = static_cast<float>(has_bias ? scaled + own.bias(i) : scaled);
+    // An infinite factor times a weight of 0 is NaN.
+    normed[i] = own.has(i) ? element : 0.0F;
+  }
+  ASSAY_UNROLL
+  for (int k = 0; k < 2; ++k) {
+    fours[k] = {normed[4 * k], normed[4 * k + 1], normed[4 * k + 2], normed[4 * k + 3]};
+  }
+  if (!s.normed_seen || blockIdx.x != 0) return;
+  ASSAY_UNROLL
+  for (int i = 0; i < OwnInput::kCount; ++i) {
+    if (own.has(i)) s.normed_seen[OwnInput::at(i)] = normed[i];
+  }
+}
 
 // Puts the vector to `to` by all threads of the block.
 template <bool kWhole, class To>
@@ -181,15 +244,6 @@ struct Normalizer {
         element<kHasBias>(four.z, weight.z, bias.z), element<kHasBias>(four.w, weight.w, bias.w)};
   }
 
-  // Of this thread's own.
-  template <bool kHasMean, bool kHasBias>
-  __device__ float4 own_four(const OwnInput& own, int k) const {
-    return own.four_of_norm(k, [&](float x, double weight, double bias) {
-      if constexpr (kHasMean) return element<kHasBias>(x, weight, bias);
-      return static_cast<float>(x * factor * weight);
-    });
-  }
-
  private:
   // Mean is 0 where x is as it stands, and x - 0 is x.
   template <bool kHasBias>
@@ -205,19 +259,6 @@ template <class Run>
 __device__ void for_bias(const InputSource& s, const Run& run) {
   if (s.bias) return run(std::true_type{});
   run(std::false_type{});
-}
-
-// use(four) with four(k), the kth of the thread's own fours of the norm.
-template <class Use>
-__device__ void with_own_fours(const InputSource& s, const OwnInput& own, const Normalizer& norm,
-                               const Use& use) {
-  if (s.kind == NormKind::kRms) {
-    use([&](int k) { return norm.own_four<false, false>(own, k); });
-  } else {
-    for_bias(s, [&](auto bias) {
-      use([&](int k) { return norm.own_four<true, decltype(bias)::value>(own, k); });
-    });
-  }
 }
 
 // Writes element(i) of the norm, where somebody looks.
@@ -236,15 +277,16 @@ class SharedInput {
   static constexpr int kFactorGroups = kGroups;  // of the stage
   static constexpr bool kTakesOwn = true;
 
-  __device__ SharedInput(const InputSource& source, const OwnInput& own) : x_(dynamic()) {
+  __device__ SharedInput(const InputSource& source, const OwnInput& own, const Stage& stage)
+      : x_(dynamic()) {
     const auto width = static_cast<int>(source.width);
     if (own.has_all()) {
-      own.put(Place{x_});
+      put_own(source, own, stage);
     } else {
       for_width(width, [&](auto whole) { copy_vector<decltype(whole)::value>(source, Place{x_}); });
     }
     __syncthreads();
-    if (source.weight) normalise(source, own);
+    if (source.weight && !own.has_all()) normalise_wide(source);
   }
 
   __device__ float dot(const Rows& rows, int64_t row, Stage& stage) const {
@@ -257,24 +299,18 @@ class SharedInput {
     __device__ void put(int i, float value) const { x[i] = value; }
   };
 
-  __device__ void normalise(const InputSource& source, const OwnInput& own) const {
-    const Normalizer norm(source, x_);
-    if (own.has_all()) {
-      with_own_fours(source, own, norm, [&](const auto& four) {
-        const auto width = static_cast<int>(source.width);
-        ASSAY_UNROLL
-        for (int k = 0; k < OwnInput::kFours; ++k) {
-          if (OwnInput::at(k) < width) put_four<true>(Place{x_}, OwnInput::at(k), width, four(k));
-        }
-      });
-    } else {
-      normalise_wide(source, norm);
+  __device__ void put_own(const InputSource& source, const OwnInput& own,
+                          const Stage& stage) const {
+    float4 fours[2] = {own.fours()[0], own.fours()[1]};
+    if (source.weight) normalize_own(source, own, stage.words, fours);
+    ASSAY_UNROLL
+    for (int k = 0; k < 2; ++k) {
+      put_four<true>(Place{x_}, OwnInput::at(4 * k), static_cast<int>(source.width), fours[k]);
     }
-    __syncthreads();
-    see_normed(source, [&](int i) { return x_[i]; });
   }
 
-  __device__ void normalise_wide(const InputSource& source, const Normalizer& norm) const {
+  __device__ void normalise_wide(const InputSource& source) const {
+    const Normalizer norm(source, x_);
     const auto width = static_cast<int>(source.width);
     for_width(width, [&](auto whole) {
       constexpr bool kWhole = decltype(whole)::value;
@@ -287,6 +323,8 @@ class SharedInput {
         }
       });
     });
+    __syncthreads();
+    see_normed(source, [&](int i) { return x_[i]; });
   }
 
   __device__ static Shared<float> dynamic() {
@@ -304,7 +342,8 @@ class PlainInput {
   static constexpr int kFactorGroups = kGroups;  // of the stage
   static constexpr bool kTakesOwn = false;
 
-  __device__ PlainInput(const InputSource& source, const OwnInput& /*own*/) : x_(source.x) {}
+  __device__ PlainInput(const InputSource& source, const OwnInput& /*own*/, const Stage& /*stage*/)
+      : x_(source.x) {}
 
   __device__ float dot(const Rows& rows, int64_t row, Stage& stage) const {
     return dot_row<kTypes, Number>(rows, row, stage, x_);
@@ -322,10 +361,10 @@ class RoundedInput {
   static constexpr int kFactorGroups = 0;  // of the stage
   static constexpr bool kTakesOwn = true;
 
-  __device__ RoundedInput(const InputSource& source, const OwnInput& own)
+  __device__ RoundedInput(const InputSource& source, const OwnInput& own, const Stage& stage)
       : x_(X::of(dynamic(), source.width)) {
     if (own.has_all()) {
-      fill_own(source, own);
+      fill_own(source, own, stage);
     } else if constexpr (X::kWhole) {
       fill<true>(source);
     } else {
@@ -361,18 +400,11 @@ class RoundedInput {
     see_normed(source, [&](int i) { return norm.element(source, i, floats[i]); });
   }
 
-  __device__ void fill_own(const InputSource& source, const OwnInput& own) const {
-    const auto thread = static_cast<int>(threadIdx.x);
-    if (!source.weight) {
-      return x_.fill_two(thread, kThreads, [&](int k) { return own.four(k); });
-    }
-    const Floats floats = {x_.words, X::words_of(source.width)};
-    own.put(floats);
-    __syncthreads();
-    const Normalizer norm(source, floats);
-    with_own_fours(source, own, norm,
-                   [&](const auto& four) { x_.fill_two(thread, kThreads, four); });
-    see_normed(source, [&](int i) { return norm.element(source, i, floats[i]); });
+  __device__ void fill_own(const InputSource& source, const OwnInput& own,
+                           const Stage& stage) const {
+    float4 fours[2] = {own.fours()[0], own.fours()[1]};
+    if (source.weight) normalize_own(source, own, stage.words, fours);
+    x_.fill_own(static_cast<int>(threadIdx.x), fours);
   }
 
   // The vector before it is normalised, behind its whole numbers.

@@ -100,33 +100,33 @@ __device__ Place place_of(const Step& s, int unit, int row_of_unit) {
   return place;
 }
 
-// What a row's product meets, read before it is there by the thread that writes it.
+// What a row's product meets, read before it is there by the thread that writes it. The launch
+// before this one has written none of it, so that it may be read before that is waited for.
 struct Beside {
   float residual = 0.0F;
   int32_t position = 0;
+  float2 angle = {1.0F, 0.0F};  // cosine and sine, where the pair of the place is turned
 };
 
 __device__ Beside read_beside(const Step& s, const Place& place) {
   Beside beside;
   if (!place.inside || thread_of_row() != 0) return beside;
   if (s.kind == Kind::kResidual) beside.residual = s.out[place.row];
-  if (s.kind == Kind::kQkv) beside.position = s.position[0];
+  if (s.kind != Kind::kQkv) return beside;
+  beside.position = s.position[0];
+  if (!place.turns) return beside;
+  const auto which = static_cast<uint32_t>(beside.position) % static_cast<uint32_t>(s.n_angles);
+  beside.angle =
+      load_from<float2>(s.cos_sin, static_cast<int>(which) * s.rotary_dim + 2 * place.pair);
   return beside;
 }
 
-// Cosine and sine of the angle by which the pair of the place is turned, if it is.
-__device__ float2 read_angle(const Step& s, const Place& place, const Beside& beside) {
-  if (!place.turns || !place.inside || thread_of_row() != 0) return {1.0F, 0.0F};
-  const auto which = static_cast<uint32_t>(beside.position) % static_cast<uint32_t>(s.n_angles);
-  return load_from<float2>(s.cos_sin, static_cast<int>(which) * s.rotary_dim + 2 * place.pair);
-}
-
 // `own` and the other row's product of the pair, turned, and stored where it belongs.
-__device__ void finish_qkv(const Step& s, const Place& place, const Beside& beside,
-                           const float2& angle, float own, float other) {
+__device__ void finish_qkv(const Step& s, const Place& place, const Beside& beside, float own,
+                           float other) {
   float turned = own;
   if (place.turns) {
-    const auto [cos, sin] = angle;
+    const auto [cos, sin] = beside.angle;
     turned = place.is_second ? other * sin + own * cos : own * cos - other * sin;
   }
   store_if(s.seen[place.first], place.row, own);
@@ -169,8 +169,10 @@ ASSAY_KERNEL(kThreads, kBlocksAtOnce, product_kernel, ASSAY_CONSTANT(Step) s,
   int unit = warp * n_blocks + static_cast<int>(blockIdx.x);
   const bool has_unit = unit < n_units;
   Place place;
+  Beside beside;
   if (has_unit) {
     place = place_of(s, unit, row_of_unit);
+    beside = read_beside(s, place);
     for (int i = place.first; i <= place.last; ++i) prefetch_row<kRowThreads>(s.rows[i], place.row);
   }
   OwnInput own(source);
@@ -178,11 +180,8 @@ ASSAY_KERNEL(kThreads, kBlocksAtOnce, product_kernel, ASSAY_CONSTANT(Step) s,
   wait_for_launches();
   if constexpr (Input::kTakesOwn) own.read(source);
   let_next_launch_start();
-  Beside beside;
-  if (has_unit) beside = read_beside(s, place);
-  const Input x(source, own);
+  const Input x(source, own, stage);
   while (unit < n_units) {
-    const float2 angle = read_angle(s, place, beside);
     float before = 0.0F;
     float product = 0.0F;
     ASSAY_NO_UNROLL
@@ -194,7 +193,7 @@ ASSAY_KERNEL(kThreads, kBlocksAtOnce, product_kernel, ASSAY_CONSTANT(Step) s,
     if (s.kind == Kind::kQkv) other = __shfl_xor_sync(0xFFFFFFFFU, product, kRowThreads);
     if (place.inside && thread_of_row() == 0) {
       if (s.kind == Kind::kQkv) {
-        finish_qkv(s, place, beside, angle, product, other);
+        finish_qkv(s, place, beside, product, other);
       } else {
         finish(s, place, beside, before, product);
       }

@@ -35,17 +35,23 @@ __device__ inline int join(int high, int low) {
   return static_cast<int>(static_cast<uint32_t>(high) * 128U + static_cast<uint32_t>(low));
 }
 
-// Four elements of a block. All threads of the warp must call it.
-struct Int16Four {
-  FourCodes codes;
+// So many times four neighbouring elements of a block. All threads of the warp must call it.
+template <int kFours>
+struct Int16Fours {
+  FourCodes codes[kFours];
   float scale;
 
-  Int16Four() = default;
-  __device__ explicit Int16Four(const float4& values) {
-    const RoundedFour four = round_four(values, 8191.0F);
-    codes = bytes_of(two_codes(four.numbers[0], four.numbers[1]),
-                     two_codes(four.numbers[2], four.numbers[3]));
-    scale = four.scale;
+  Int16Fours() = default;
+  __device__ explicit Int16Fours(const float4 (&values)[kFours]) {
+    const RoundedFours<kFours> rounded = round_fours(values, 8191.0F);
+    ASSAY_UNROLL
+    for (int i = 0; i < kFours; ++i) {
+      const auto two = [&](int first) {
+        return two_codes(rounded.numbers[first], rounded.numbers[first + 1]);
+      };
+      codes[i] = bytes_of(two(4 * i), two(4 * i + 2));
+    }
+    scale = rounded.scale;
   }
 };
 
@@ -74,27 +80,26 @@ struct Int16Blocks {
     return load_from<float>(words, padded_blocks(columns) * 16 + block);
   }
 
-  // As Int8Blocks has it.
+  // As Int8Blocks has them.
   template <class Values>
   __device__ void fill(int thread, int n_threads, const Values& values) const {
-    const int count = padded_blocks(columns);
-    round_fours<Int16Four>(count * 8, thread, n_threads, values,
-                           [&](int four, const Int16Four& own) { put(count, four, own); });
+    round_eights<Int16Fours<2>>(padded_blocks(columns) * 4, thread, n_threads, values,
+                                [&](int eight, const Int16Fours<2>& own) { put(eight, own); });
   }
-  template <class Values>
-  __device__ void fill_two(int thread, int n_threads, const Values& values) const {
-    const int count = padded_blocks(columns);
-    round_two<Int16Four>(count * 8, thread, n_threads, values,
-                         [&](int four, const Int16Four& own) { put(count, four, own); });
+  __device__ void fill_own(int thread, const float4 (&values)[2]) const {
+    const Int16Fours<2> own(values);
+    if (thread < padded_blocks(columns) * 4) put(thread, own);
   }
 
  private:
-  __device__ void put(int n_blocks, int four, const Int16Four& own) const {
-    const int block = four / 8;
-    const int at = 4 * place(block, four % 8 / 2) + four % 2;
-    words[at] = own.codes.high;
-    words[at + 2] = own.codes.low;
-    if (four % 8 == 0) words[n_blocks * 16 + block] = float_bits(own.scale);
+  __device__ void put(int eight, const Int16Fours<2>& own) const {
+    const int block = eight / kParts;
+    const int at = 4 * place(block, eight % kParts);
+    words[at] = own.codes[0].high;
+    words[at + 1] = own.codes[1].high;
+    words[at + 2] = own.codes[0].low;
+    words[at + 3] = own.codes[1].low;
+    if (eight % kParts == 0) words[padded_blocks(columns) * 16 + block] = float_bits(own.scale);
   }
 };
 

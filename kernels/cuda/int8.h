@@ -13,25 +13,34 @@ namespace assay::ASSAY_DEVICE {
 
 constexpr int kHalf = 16;  // elements
 
-// Four elements of a block. All threads of the warp must call it.
-struct Int8Four {
-  uint32_t codes;          // four whole numbers from -127 to 127
-  int32_t total_of_half;   // of the codes of these four and three neighbours
+// So many times four neighbouring elements of a block. All threads of the warp must call it.
+template <int kFours>
+struct Int8Fours {
+  uint32_t codes[kFours];  // each four whole numbers from -127 to 127
+  int32_t total_of_half;   // of the codes of the half that these are in
   int32_t total_of_block;  // of all 32
   float scale;
 
-  Int8Four() = default;
-  __device__ explicit Int8Four(const float4& values) {
-    const RoundedFour four = round_four(values, 127.0F);
+  Int8Fours() = default;
+  __device__ explicit Int8Fours(const float4 (&values)[kFours]) {
+    const RoundedFours<kFours> rounded = round_fours(values, 127.0F);
     const auto low_bytes = [&](int i) {
-      return __byte_perm(float_bits(four.numbers[i]), float_bits(four.numbers[i + 1]), 0x0040);
+      return __byte_perm(float_bits(rounded.numbers[i]), float_bits(rounded.numbers[i + 1]),
+                         0x0040);
     };
-    codes = __byte_perm(low_bytes(0), low_bytes(2), 0x5410);
-    total_of_half = __dp4a(static_cast<int>(codes), 0x01010101, 0);
-    total_of_half += __shfl_xor_sync(0xFFFFFFFFU, total_of_half, 1);
-    total_of_half += __shfl_xor_sync(0xFFFFFFFFU, total_of_half, 2);
-    total_of_block = total_of_half + __shfl_xor_sync(0xFFFFFFFFU, total_of_half, 4);
-    scale = four.scale;
+    total_of_half = 0;
+    ASSAY_UNROLL
+    for (int i = 0; i < kFours; ++i) {
+      codes[i] = __byte_perm(low_bytes(4 * i), low_bytes(4 * i + 2), 0x5410);
+      total_of_half = __dp4a(static_cast<int>(codes[i]), 0x01010101, total_of_half);
+    }
+    constexpr int kThreadsOfHalf = 4 / kFours;
+    ASSAY_UNROLL
+    for (int distance = 1; distance < kThreadsOfHalf; distance *= 2) {
+      total_of_half += __shfl_xor_sync(0xFFFFFFFFU, total_of_half, distance);
+    }
+    total_of_block = total_of_half + __shfl_xor_sync(0xFFFFFFFFU, total_of_half, kThreadsOfHalf);
+    scale = rounded.scale;
   }
 };
 
@@ -84,22 +93,23 @@ struct Int8Blocks {
   // thread `thread` of so many. All threads of a warp must call it, with adjacent numbers.
   template <class Values>
   __device__ void fill(int thread, int n_threads, const Values& values) const {
-    round_fours<Int8Four>(padded_blocks(columns) * 8, thread, n_threads, values,
-                          [&](int four, const Int8Four& own) { put(four, own); });
+    round_eights<Int8Fours<2>>(padded_blocks(columns) * 4, thread, n_threads, values,
+                               [&](int eight, const Int8Fours<2>& own) { put(eight, own); });
   }
-  // Of a vector of at most two times four elements a thread, which are values(0) and values(1).
-  template <class Values>
-  __device__ void fill_two(int thread, int n_threads, const Values& values) const {
-    round_two<Int8Four>(padded_blocks(columns) * 8, thread, n_threads, values,
-                        [&](int four, const Int8Four& own) { put(four, own); });
+  // Of a vector of which this thread, of enough, has eight elements.
+  __device__ void fill_own(int thread, const float4 (&values)[2]) const {
+    const Int8Fours<2> own(values);
+    if (thread < padded_blocks(columns) * 4) put(thread, own);
   }
 
  private:
-  __device__ void put(int four, const Int8Four& own) const {
-    const int chunk = four / 64 * kWords;
-    const uint32_t half = static_cast<uint32_t>(four) / 4 % 16;
-    words[chunk + 4 * place_of_half(half) + four % 4] = own.codes;
-    if (four % 4 != 0) return;
+  __device__ void put(int eight, const Int8Fours<2>& own) const {
+    const int chunk = eight / 32 * kWords;
+    const uint32_t half = static_cast<uint32_t>(eight) / 2 % 16;
+    const uint32_t at = 4 * place_of_half(half) + static_cast<uint32_t>(eight) % 2 * 2;
+    words[chunk + at] = own.codes[0];
+    words[chunk + at + 1] = own.codes[1];
+    if (eight % 2 != 0) return;
     words[chunk + half_at(half)] = float_bits(own.scale);
     words[chunk + half_at(half) + 1] = static_cast<uint32_t>(own.total_of_half);
     if (half % 2 != 0) return;

@@ -100,16 +100,16 @@ ASSAY_KERNEL(kPackThreads, 1, pack_tokens_kernel, Global<const float> x, int64_t
   const int block = own / 8 / kTile / kPackedTiles;
   const int64_t token = (int64_t{blockIdx.y} * kPackedTiles + tile) * kTile + in_tile;
   if (block >= n_blocks) return;
-  float4 values = {};
+  float4 values[1] = {};
   if (token < n_tokens) {
-    values = load_from<float4>(x, token * columns + block * kActivationBlock + 4 * four);
+    values[0] = load_from<float4>(x, token * columns + block * kActivationBlock + 4 * four);
   }
-  const Int8Four rounded(values);
+  const Int8Fours<1> rounded(values);
   const int64_t at = (int64_t{blockIdx.y} * n_blocks + block) * kPackedWords * 4;
   const int half = four / 4;
   const int thread = in_tile % 8 * 4 + four % 4;
   const int word = tile * kTileWords + in_tile / 16 * kTileWarp + thread;
-  words[at + 4 * word + in_tile / 8 % 2 * 2 + half] = rounded.codes;
+  words[at + 4 * word + in_tile / 8 % 2 * 2 + half] = rounded.codes[0];
   const int place = place_of_token(in_tile);
   if (four % 4 == 0) {
     floats[at + float_at(kXHalfSums + half, tile, place)] =

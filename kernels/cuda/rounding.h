@@ -3,7 +3,7 @@
 #include "kernels/cuda/weights.h"
 
 // How `fast` math rounds activations: 32 neighbouring elements, a block, have one scale. Eight
-// neighbouring threads have four elements each.
+// neighbouring threads have four elements each, or four have eight.
 namespace assay::ASSAY_DEVICE {
 
 constexpr int kActivationBlock = 32;  // elements
@@ -19,9 +19,11 @@ __host__ __device__ constexpr int padded_blocks(int64_t columns) {
                           kBlockLanes);
 }
 
-struct RoundedFour {
-  float numbers[4];  // kZero + a whole number from -most to most
-  float scale;       // of the block: an element is about scale * number
+// Of so many times four neighbouring elements of a block.
+template <int kFours>
+struct RoundedFours {
+  float numbers[kFours * 4];  // kZero + a whole number from -most to most
+  float scale;                // of the block: an element is about scale * number
 };
 
 // The two divisions of this, without the branch that a division has for numbers that are not here:
@@ -52,19 +54,25 @@ __device__ inline float scale_of(float magnitude, float most) {
 
 // A block whose largest value is below 1e-30 becomes zero. One with a NaN or an infinity has NaN
 // for its scale, and any numbers. All threads of the warp must call it.
-__device__ inline RoundedFour round_four(const float4& four_values, float most) {
+template <int kFours>
+__device__ RoundedFours<kFours> round_fours(const float4 (&values)[kFours], float most) {
   constexpr float kLeast = 1e-30F;
   constexpr uint32_t kInfinity = 0x7F800000U;
   constexpr uint32_t kNaN = 0x7FC00000U;
-  const float values[4] = {four_values.x, four_values.y, four_values.z, four_values.w};
   uint32_t largest = 0;  // bits without sign are in the order of the numbers, then of NaN
-  ASSAY_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    const uint32_t own = float_bits(values[i]) & 0x7FFFFFFFU;
+  const auto take = [&](float value) {
+    const uint32_t own = float_bits(value) & 0x7FFFFFFFU;
     largest = own > largest ? own : largest;
+  };
+  ASSAY_UNROLL
+  for (int i = 0; i < kFours; ++i) {
+    take(values[i].x);
+    take(values[i].y);
+    take(values[i].z);
+    take(values[i].w);
   }
   ASSAY_UNROLL
-  for (int distance = 4; distance > 0; distance /= 2) {
+  for (int distance = 4 / kFours; distance > 0; distance /= 2) {
     const uint32_t other = __shfl_xor_sync(0xFFFFFFFFU, largest, distance);
     largest = other > largest ? other : largest;
   }
@@ -72,60 +80,51 @@ __device__ inline RoundedFour round_four(const float4& four_values, float most) 
   const bool counts = largest < kInfinity && magnitude >= kLeast;
   // No branch: what is rounded beside this need not wait for it.
   const float inverse = inverse_scale(counts ? magnitude : 1.0F, counts ? most : 0.0F);
-  RoundedFour four;
+  RoundedFours<kFours> rounded;
   ASSAY_UNROLL
-  for (int i = 0; i < 4; ++i) four.numbers[i] = values[i] * inverse + kZero;
-  four.scale = counts ? scale_of(magnitude, most) : float_from_bits(largest < kInfinity ? 0 : kNaN);
-  return four;
+  for (int i = 0; i < kFours; ++i) {
+    rounded.numbers[4 * i] = values[i].x * inverse + kZero;
+    rounded.numbers[4 * i + 1] = values[i].y * inverse + kZero;
+    rounded.numbers[4 * i + 2] = values[i].z * inverse + kZero;
+    rounded.numbers[4 * i + 3] = values[i].w * inverse + kZero;
+  }
+  rounded.scale =
+      counts ? scale_of(magnitude, most) : float_from_bits(largest < kInfinity ? 0 : kNaN);
+  return rounded;
 }
 
-// kAtOnce times four elements, values(0) and on, of which the first are four `first`, and the next
-// n_threads times four behind them: read, then rounded, then put at once, so that one does not wait
-// for the other.
-template <class Four, int kAtOnce, class Values, class Put>
+// kAtOnce times eight elements, of which the first are eight `first`, and the next n_threads times
+// eight behind them: read, then rounded, then put at once, so that one does not wait for the other.
+template <class Eight, int kAtOnce, class Values, class Put>
 __device__ void round_some(int first, int n_threads, int count, const Values& values,
                            const Put& put) {
-  float4 read[kAtOnce];
+  float4 read[kAtOnce][2];
   ASSAY_UNROLL
-  for (int i = 0; i < kAtOnce; ++i) read[i] = values(i);
-  Four rounded[kAtOnce];
+  for (int i = 0; i < kAtOnce; ++i) {
+    read[i][0] = values(8 * (first + i * n_threads));
+    read[i][1] = values(8 * (first + i * n_threads) + 4);
+  }
+  Eight rounded[kAtOnce];
   ASSAY_UNROLL
-  for (int i = 0; i < kAtOnce; ++i) rounded[i] = Four(read[i]);
+  for (int i = 0; i < kAtOnce; ++i) rounded[i] = Eight(read[i]);
   ASSAY_UNROLL
   for (int i = 0; i < kAtOnce; ++i) {
     if (first + i * n_threads < count) put(first + i * n_threads, rounded[i]);
   }
 }
 
-// put(four, Four(values(4 * four))) of `count` times four elements, a multiple of 64, by thread
-// `thread` of n_threads; values(i) is 0 behind the end. All threads of a warp must call it, with
-// adjacent numbers.
-template <class Four, class Values, class Put>
-__device__ void round_fours(int count, int thread, int n_threads, const Values& values,
-                            const Put& put) {
+// put(eight, Eight(values(8 * eight), values(8 * eight + 4))) of `count` times eight elements, a
+// multiple of 32, by thread `thread` of n_threads; values(i) has four elements, 0 behind the end.
+// All threads of a warp must call it, with adjacent numbers.
+template <class Eight, class Values, class Put>
+__device__ void round_eights(int count, int thread, int n_threads, const Values& values,
+                             const Put& put) {
   int first = 0;
-  const auto turn = [&](int i) { return values(4 * (first + thread + i * n_threads)); };
   ASSAY_NO_UNROLL
-  for (; count - first > 2 * n_threads; first += 4 * n_threads) {
-    round_some<Four, 4>(first + thread, n_threads, count, turn, put);
+  for (; count - first > n_threads; first += 2 * n_threads) {
+    round_some<Eight, 2>(first + thread, n_threads, count, values, put);
   }
-  if (count - first > n_threads) {
-    round_some<Four, 2>(first + thread, n_threads, count, turn, put);
-  } else if (count - first > 0) {
-    round_some<Four, 1>(first + thread, n_threads, count, turn, put);
-  }
-}
-
-// The same of at most twice as many fours as threads: values(0) are the first of this thread,
-// values(1) the second.
-template <class Four, class Values, class Put>
-__device__ void round_two(int count, int thread, int n_threads, const Values& values,
-                          const Put& put) {
-  if (count > n_threads) {
-    round_some<Four, 2>(thread, n_threads, count, values, put);
-  } else {
-    round_some<Four, 1>(thread, n_threads, count, values, put);
-  }
+  if (count - first > 0) round_some<Eight, 1>(first + thread, n_threads, count, values, put);
 }
 
 }  // namespace assay::ASSAY_DEVICE

@@ -46,15 +46,15 @@ __global__ void quantize_int16_tiles_kernel(Global<const float> x, int64_t n_tok
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= count) return;
   const FourOfTile at(i, columns);
-  float4 values = {};
+  float4 values[1] = {};
   if (at.token < n_tokens) {
-    values = four_of<false>(x.from(at.token * columns), at.column, columns);
+    values[0] = four_of<false>(x.from(at.token * columns), at.column, columns);
   }
-  const Int16Four own(values);
+  const Int16Fours<1> own(values);
   const int64_t part =
       (at.block * kSide + at.in_tile / 8) * kTileWarp + at.in_tile % 8 * kParts + at.four / 2;
-  codes[part * 4 + at.four % 2] = own.codes.high;
-  codes[part * 4 + 2 + at.four % 2] = own.codes.low;
+  codes[part * 4 + at.four % 2] = own.codes[0].high;
+  codes[part * 4 + 2 + at.four % 2] = own.codes[0].low;
   if (at.four == 0) scales[at.block * kTile + place_of_token(at.in_tile)] = own.scale;
 }
 

@@ -130,8 +130,7 @@ void Device::run_now(const Launch& launch) {
   ++counts_.launches;
   check_interrupted();
   const uint64_t seed = options_.seed;
-  const Watchers watchers = {counter_.get(), stores_.get(),
-                             options_.opts_in ? kMaxSharedBytes : kFreeSharedBytes};
+  const Watchers watchers = {counter_.get(), stores_.get(), shared_bytes()};
   const Dim3& dim = launch.shape.block;
   if (counter_ != nullptr) counter_->begin_launch(launch.name, size_t{dim.x} * dim.y * dim.z);
   Block block(launch.name, launch.shape, memory_, fibers_, seed, counts_, watchers);

@@ -64,6 +64,8 @@ class Device final : public Memory {
   }
 
   static unsigned multiprocessors() { return 8; }
+  // What a block may have of shared memory, static and dynamic.
+  size_t shared_bytes() const { return options_.opts_in ? kMaxSharedBytes : kFreeSharedBytes; }
   // Small, so that what goes by it is done in parts.
   static int64_t cache_bytes() { return 64 * 1024; }
 

@@ -26,12 +26,12 @@ TEST_P(RecordingTest, ARecordingIsNotDoneUntilItIsReplayed) {
   const auto x = Random(1).floats(32);
   float* at = device_->place(x);
   float* sum = device_->place(std::vector<float>(16));
+  float* other = device_->place(std::vector<float>(16));
   const FusedLinear linear = place(w, {});
   const auto recording = fused().record([&] {
-    fused().residual({at, linear, sum, nullptr});
-    fused().residual({at, linear, sum, nullptr});
+    for (float* to : {sum, other, sum, other}) fused().residual({at, linear, to, nullptr});
   });
-  EXPECT_EQ(recording->n_nodes(), 2);
+  EXPECT_EQ(recording->n_nodes(), 4);
   expect(std::vector<float>(16), sum, "before");
   recording->replay();
   const auto once = multiply(w, {}, x);

@@ -8,6 +8,7 @@ import unittest
 from pathlib import Path
 
 import house
+import names
 
 FOLDERS = {
     "base": "",
@@ -104,6 +105,31 @@ class HouseTest(unittest.TestCase):
         for name, content in (("hint_DOT_sh", "apt-get; curl x"), ("b_DOT_py", "pass"), ("hint_DOT_sh", "pass")):
             said = self.said(house.strays_to_network, self.root, self.put(**{**good, name: content}))
             self.assertEqual(len(said.splitlines()), 1, f"{name}, {content}: {said}")
+
+    def test_names_that_clash_where_sources_are_compiled_as_one(self):
+        def said(first, second, cmake="", folder="engine"):
+            sources = [f"namespace a {{\nnamespace {{\n\n{own}\n\n}}  // namespace\n}}\n" for own in (first, second)]
+            paths = [f"{folder}__a_DOT_cc", f"{folder}__b_DOT_cc", "engine__CMakeLists_DOT_txt"]
+            return self.said(names.clashes, self.root, self.put(**dict(zip(paths, [*sources, cmake], strict=True))))
+
+        for first, second in (
+            ("struct Rows {\n};", "class Rows final : Base {\n};"),
+            ("constexpr int kMost = 1;", "constexpr char kMost[] = {1};"),
+            ("using Value = int;", "using Value = long;"),
+            ("int of(const A& a,\n       int* b) {\n}", "long of(const A& c, int* d) {\n}"),
+            ("int of() {\n}", "template <class T>\nint of() {\n}"),
+        ):
+            self.assertIn("a.cc and b.cc both define", said(first, second), first)
+            self.assertEqual(said(first, second, folder="tests"), "")
+            alone = "set_source_files_properties(b.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)"
+            self.assertEqual(said(first, second, alone), "")
+        for first, second in (
+            ("using Value = int;", "using Value =\n    int;"),
+            ("int of(const A& a) {\n}", "int of(const B& a) {\n}"),
+            ("struct A {\n  int of();\n};", "struct B {\n  int of();\n};"),
+            ("int of(int a) {\n  return g(a);\n}", "int to(int a) {\n  return g(a);\n}"),
+        ):
+            self.assertEqual(said(first, second), "", first)
 
     def test_a_corpus_that_outgrows_the_repository(self):
         files = self.put(tests__fuzz__corpus__a__1="x" * house.LARGEST_CORPUS)

@@ -11,6 +11,7 @@
 #include "assay/golden/fast_floors.h"
 #include "assay/log/log_reader.h"
 #include "base/error.h"
+#include "model/architecture.h"
 
 namespace assay {
 namespace {
@@ -62,11 +63,24 @@ std::string types_of(const GoldenManifest& manifest) {
   return fmt::format("{}", fmt::join(types, ", "));
 }
 
+// A type alone is that of files of many models. Only among architectures that Assay has: of others
+// two tools may have two names.
+void check_architecture(const GoldenManifest& manifest, const LogHeader::Model& model) {
+  const Architecture* stated = find_architecture(model.arch);
+  const Architecture* held = find_architecture(manifest.arch);
+  if (stated == nullptr || held == nullptr || stated == held) return;
+  throw Error(fmt::format("is of a model of the architecture {}, and a log of one of {}",
+                          manifest.arch, model.arch),
+              manifest.path, "give the manifest of the model that ran");
+}
+
 // The model file of a log; null if its header does not name it.
 const GoldenFile* file_of(const GoldenManifest& manifest, const std::optional<LogHeader>& header) {
-  if (!header || (header->model.sha256.empty() && header->model.type.empty())) return nullptr;
+  if (!header) return nullptr;
   const LogHeader::Model& model = header->model;
   const bool by_hash = !model.sha256.empty();
+  if (!by_hash) check_architecture(manifest, model);
+  if (!by_hash && model.type.empty()) return nullptr;
   const auto found =
       std::find_if(manifest.files.begin(), manifest.files.end(), [&](const GoldenFile& file) {
         return by_hash ? file.sha256 == model.sha256 : file.type == model.type;

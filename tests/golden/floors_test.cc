@@ -110,6 +110,23 @@ TEST_F(FloorsTest, TheFileIsChosenByTheHashOrTheTypeInEitherHeader) {
   EXPECT_EQ(fitting_file(manifest_, header("", "Q4_1"), header(kShaB, "?")).type, "Q4_1");
 }
 
+// Breaks if the floors of a llama were those of any log in F32, whatever network it says it is of.
+TEST_F(FloorsTest, AManifestOfAnotherArchitectureIsAnErrorWithoutAHash) {
+  std::optional<LogHeader> other = header("", "Q4_1");
+  other->model.arch = "gpt2";
+  EXPECT_THAT(error_of([&] { fitting_file(manifest_, other, header("", "Q4_1")); }),
+              AllOf(HasSubstr("is of a model of the architecture llama, and a log of one of gpt2"),
+                    HasSubstr(manifest_.path)));
+  EXPECT_THAT(error_of([&] { fitting_file(manifest_, header(kShaB), other); }),
+              HasSubstr("a log of one of gpt2"));
+  other->model.type.clear();
+  EXPECT_THAT(error_of([&] { fitting_file(manifest_, header(kShaB), other); }),
+              HasSubstr("a log of one of gpt2"));
+  other = header("", "Q4_1");
+  other->model.arch = "LlamaForCausalLM";  // what another tool calls it says nothing
+  EXPECT_EQ(fitting_file(manifest_, other, {}).type, "Q4_1");
+}
+
 TEST_F(FloorsTest, NoFittingFileIsAnError) {
   const std::string other(64, 'c');
   // The hash counts even where the type would fit.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "assay/causes/find_causes.h"
+#include "assay/causes/model_fit.h"
 #include "assay/causes/own_errors.h"
 #include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
@@ -186,6 +187,7 @@ int run(CompareArguments& arguments, SpooledInputs& spooled) {
     model = std::make_unique<Model>(std::make_shared<Gguf>(arguments.model));
   }
   Comparison comparison = compare_logs(paths[0], paths[1], options);
+  if (model) causes::check_architecture(*model, comparison);
   if (arguments.own_error) {
     judge_own_errors(*model, options,
                      {.limit = *arguments.own_error,

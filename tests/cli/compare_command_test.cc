@@ -393,7 +393,8 @@ TEST_F(CompareCommand, HostilePathsAreEscapedInWarnings) {
   EXPECT_EQ(told.find('\x1b'), std::string::npos);
 }
 
-// Breaks if causes were looked for with weights of another network than the logs'.
+// Breaks if causes were looked for with weights of another network than the logs', or if equal logs
+// passed beside a model that they cannot be of.
 TEST_F(CompareCommand, AModelOfAnotherArchitectureIsRefused) {
   const std::string llama = source_path("golden/tinyllama/tinyllama-f32.gguf");
   const std::string right = folder_ + "/right.jsonl";
@@ -401,10 +402,13 @@ TEST_F(CompareCommand, AModelOfAnotherArchitectureIsRefused) {
   run({"run", llama, "--tokens", "1,20,30", "-n", "1", "--log", right});
   run({"mutate", llama, "--fault", "rope-base", "--tokens", "1,20,30", "-n", "1", "--log", wrong});
   EXPECT_EQ(run({"compare", right, wrong, "--model", llama}).exit_code, 1);
-  const Outcome other =
-      run({"compare", right, wrong, "--model", source_path("golden/gpt2/gpt2-f32.gguf")});
-  EXPECT_EQ(other.exit_code, 2);
-  EXPECT_THAT(other.err, HasSubstr("gpt2-f32.gguf: is of the architecture gpt2, and the log"));
+  std::filesystem::copy(right, folder_ + "/copy.jsonl");
+  for (const std::string& got : {wrong, folder_ + "/copy.jsonl"}) {
+    const Outcome other =
+        run({"compare", right, got, "--model", source_path("golden/gpt2/gpt2-f32.gguf")});
+    EXPECT_EQ(other.exit_code, 2) << got;
+    EXPECT_THAT(other.err, HasSubstr("gpt2-f32.gguf: is of the architecture gpt2, and the log"));
+  }
 }
 
 }  // namespace

@@ -181,6 +181,11 @@ class LogWriter:
             row = as_array(row) if hasattr(row, "dtype") else np.asarray(row, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise LogError(f"{self.path}: checkpoint {checkpoint!r} at {token_idx}: no row of numbers: {error}") from error
+        if np.iscomplexobj(row):
+            raise LogError(
+                f"{self.path}: checkpoint {checkpoint!r} at {token_idx}: complex numbers, of which a log holds the real "
+                "part alone; give both parts as numbers (view_as_real in PyTorch)"
+            )
         row = row.reshape(-1)
         shape = [1, len(row)] if shape is None else [int(size) for size in shape]
         if any(size < 0 for size in shape) or prod(shape) != len(row):

@@ -214,7 +214,7 @@ class Records(Folder):
                 with self.assertRaisesRegex(LogError, "do not fit"):
                     log.write("x", 0, [1, 2, 3], shape)
             wrong = ("", [1], "name is"), (None, [1], "name is"), ("x", None, "is no row"), ("x", ["a"], "no row of numbers")
-            for name, row, text in wrong:
+            for name, row, text in (*wrong, ("x", np.zeros(3, np.complex64), "complex numbers")):
                 with self.assertRaisesRegex(LogError, text):
                     log.write(name, 0, row)
             for index in (-1, 0.5, "0"):

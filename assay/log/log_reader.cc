@@ -89,12 +89,19 @@ Record* LogReader::next() {
 }
 
 std::optional<LogHeader> read_log_header(const std::string& path) {
-  for (const std::string& file : run_files(path)) {
+  const std::vector<std::string> files = run_files(path);
+  std::vector<std::optional<LogHeader>> headers;
+  std::optional<LogHeader> first;
+  for (const std::string& file : files) {
     LogReader log(file, Depth::kKeys);
     log.next();
-    if (log.header()) return log.header();
+    headers.push_back(log.header());
+    if (!first) first = log.header();
   }
-  return std::nullopt;
+  if (first && files.size() > 1) {
+    first->model = agree_on_header(files, std::move(headers)).header->model;
+  }
+  return first;
 }
 
 Error no_records_error(const LogReader& log) {

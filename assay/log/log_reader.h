@@ -65,8 +65,9 @@ class LogReader {
   bool any_line_ = false;
 };
 
-// The header of a log, or of the first file that has one where `path` is a folder (run_files.h).
-// Throws Error if the log cannot be read up to its first record.
+// The header of a log. Where `path` is a folder (run_files.h), that of the first file that has one,
+// with the model that the files name together. Throws Error if they name several, or if a log
+// cannot be read up to its first record.
 std::optional<LogHeader> read_log_header(const std::string& path);
 
 // The error for a log without records.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -24,27 +25,43 @@ std::string text_of(const std::optional<Rank>& ranks) {
   return fmt::format("tp {}, pp {}, ep {}, sp {}", ranks->tp, ranks->pp, ranks->ep, ranks->sp);
 }
 
-// Throws unless what both headers state agrees.
-void check_same_run(const std::string& first_file, const LogHeader& first, const std::string& file,
-                    const LogHeader& header) {
-  const std::pair<std::string_view, std::pair<std::string, std::string>> members[] = {
-      {"model", {first.model.name, header.model.name}},
-      {"model SHA-256", {first.model.sha256, header.model.sha256}},
-      {"architecture", {first.model.arch, header.model.arch}},
-      {"type", {first.model.type, header.model.type}},
-      {"engine", {first.engine, header.engine}},
-      {"math", {first.math, header.math}},
-      {"routing", {first.routing, header.routing}},
-      {"sampling", {first.sampling, header.sampling}},
-      {"number of ranks", {text_of(first.ranks), text_of(header.ranks)}}};
-  for (const auto& [name, values] : members) {
-    const auto& [a, b] = values;
-    if (a.empty() || b.empty() || a == b) continue;
-    throw Error(fmt::format("the {} is '{}', but '{}' in {}", name, printable(b, 64),
-                            printable(a, 64), printable(first_file)),
+std::vector<std::pair<std::string_view, std::string*>> texts_of(LogHeader& header) {
+  return {{"model", &header.model.name},        {"model SHA-256", &header.model.sha256},
+          {"architecture", &header.model.arch}, {"type", &header.model.type},
+          {"engine", &header.engine},           {"math", &header.math},
+          {"routing", &header.routing},         {"sampling", &header.sampling}};
+}
+
+// What the files of a run state in their headers, and which of them states it first.
+class SameRun {
+ public:
+  // Adds to `run` what the header of one more file states. Throws unless it agrees with what one
+  // before states.
+  void add(const std::string& file, LogHeader& header, LogHeader& run) {
+    const auto of_run = texts_of(run);
+    const auto of_file = texts_of(header);
+    for (size_t i = 0; i < of_run.size(); ++i) {
+      const auto& [name, text] = of_file[i];
+      check(name, *of_run[i].second, *text, file);
+      if (of_run[i].second->empty()) *of_run[i].second = *text;
+    }
+    check("number of ranks", text_of(run.ranks), text_of(header.ranks), file);
+    if (!run.ranks) run.ranks = header.ranks;
+  }
+
+ private:
+  void check(std::string_view name, const std::string& before, const std::string& text,
+             const std::string& file) {
+    if (text.empty()) return;
+    const std::string& first = stated_by_.try_emplace(name, file).first->second;
+    if (before.empty() || before == text) return;
+    throw Error(fmt::format("the {} is '{}', but '{}' in {}", name, printable(text, 64),
+                            printable(before, 64), printable(first)),
                 file + ":1", kOneRun);
   }
-}
+
+  std::map<std::string_view, std::string> stated_by_;
+};
 
 // Adds a sequence, or checks it against the one of that name.
 void add_sequence(LogHeader::Sequence sequence, const std::string& file,
@@ -127,7 +144,7 @@ RunHeader agree_on_header(const std::vector<std::string>& files,
   std::vector<Unnamed> unnamed;
   const std::vector<std::ptrdiff_t> of_file = unnamed_of(files, headers, unnamed);
   run.default_sequence.resize(files.size());
-  std::string first_file;
+  SameRun same;
   for (size_t i = 0; i < files.size(); ++i) {
     if (!headers[i]) continue;
     LogHeader& header = *headers[i];
@@ -143,13 +160,8 @@ RunHeader agree_on_header(const std::vector<std::string>& files,
     header.tokens.clear();
     header.mask.clear();
     header.sequences.clear();
-    if (!run.header) {
-      run.header = std::move(header);
-      first_file = files[i];
-      continue;
-    }
-    check_same_run(first_file, *run.header, files[i], header);
-    if (!run.header->ranks) run.header->ranks = header.ranks;
+    if (!run.header) run.header = header;
+    same.add(files[i], header, *run.header);
     if (run.header->checkpoints != header.checkpoints) run.header->checkpoints.clear();
     if (run.header->prompt != header.prompt) run.header->prompt.reset();
   }

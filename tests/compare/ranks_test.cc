@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "assay/compare/rank_parts.h"
+#include "assay/log/log_reader.h"
 #include "assay/log/record_text.h"
 #include "assay/log/sketch.h"
 #include "tests/compare/comparison_case.h"
@@ -385,6 +386,29 @@ TEST_F(RanksTest, HeadersOfOneRunMustAgree) {
              ranks[1];
   const std::string error = error_of_run(line("layer_0_q", 0, whole), ranks);
   EXPECT_NE(error.find("run/1.jsonl:1: the model is 'b', but 'a' in"), std::string::npos) << error;
+}
+
+// Breaks if what only a later file states was lost: another model's, or experts that were replayed.
+TEST_F(RanksTest, WhatALaterHeaderAloneStatesIsOfTheRun) {
+  const std::vector<float> whole = waves(66);
+  const std::string ref = line("layer_0_q", 0, whole);
+  const auto run_with = [&](const std::vector<std::string>& members) {
+    std::vector<std::string> ranks = cut(whole, 3);
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      ranks[i].insert(0, R"({"assay":1)" + members[i] + "}\n");
+    }
+    return ranks;
+  };
+  const std::string error =
+      error_of_run(ref, run_with({"", R"(,"model":{"name":"a"})", R"(,"model":{"name":"b"})"}));
+  EXPECT_NE(error.find("run/2.jsonl:1: the model is 'b', but 'a' in"), std::string::npos) << error;
+  EXPECT_NE(error.find("run/1.jsonl"), std::string::npos) << error;
+  run_of(run_with({"", R"(,"model":{"name":"a"})", ""}));
+  EXPECT_EQ(read_log_header(path("run"))->model.name, "a");
+  const Comparison found = compare_run(ref, run_with({"", R"(,"routing":"replayed")", ""}));
+  EXPECT_TRUE(found.pass);
+  ASSERT_EQ(found.warnings.size(), 1U);
+  EXPECT_NE(found.warnings[0].find("not the engine's own choice"), std::string::npos);
 }
 
 // Breaks if any grid of pieces was put together other than by the definition of its axes.

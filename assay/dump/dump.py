@@ -248,6 +248,9 @@ def add_saved(output, folder, place, name, value, what):
         path = os.path.join(place, "dump_tensor_data", os.path.basename(value["data_name"]))
         before = len(output.tensors)
         add_file(output, os.path.join(folder, path), name, **what)
+        count = len(output.tensors) - before
+        if count != 1:
+            raise Refused(f"{path}: {count} tensors, dump.json says one; dump again")
         added = output.header[str(before)]["shape"]
         if added != list(value.get("shape", added)):
             raise Refused(f"{path}: a tensor of shape {added}, dump.json says {value['shape']}; dump again")

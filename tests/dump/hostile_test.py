@@ -157,6 +157,11 @@ class Hostile(DumpCase):
         call = {"output": [{"type": "torch.Tensor", "dtype": "torch.float32", "shape": [3, 4], "data_name": "../../../secret.npy"}]}
         self.put("msp/step0/rank0/dump.json", json.dumps({"data": {"Module.layers.0.Layer.forward.0": call}}).encode())
         self.refused("msp", "secret.npy")
+        call["output"][0]["data_name"] = "none.pt"
+        self.put("msp/step0/rank0/dump.json", json.dumps({"data": {"Module.layers.0.Layer.forward.0": call}}).encode())
+        for saved, count in ([1, 2], 0), ([torch.ones(3, 4), torch.ones(3, 4)], 2):
+            torch.save(saved, self.put("msp/step0/rank0/dump_tensor_data/none.pt", b""))
+            self.refused("msp", "none.pt", f"{count} tensors, dump.json says one")
         self.put("msp/step0/rank0/dump.json", b"{" * 50000)
         self.refused("msp", "dump.json")
         self.put("msp/step0/rank0/dump.json", json.dumps({"data": {}}).encode())

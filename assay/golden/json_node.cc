@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "base/error.h"
@@ -14,6 +15,29 @@ namespace {
 
 std::string_view view_of(const rapidjson::Value& text) {
   return {text.GetString(), text.GetStringLength()};
+}
+
+// Letters to add, to drop or to change so that one becomes the other (Levenshtein).
+size_t letters_apart(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, changed}));
+    }
+  }
+  return row.back();
+}
+
+// Whether `name`, which an object lacks, was meant by one that it has: a table that is left out by
+// mistake would leave a wider one to apply.
+bool is_misspelt(std::string_view own, std::string_view name) {
+  constexpr size_t kShortest = 6;
+  constexpr size_t kMost = 2;
+  return name.size() >= kShortest && own.size() <= name.size() + kMost &&
+         letters_apart(own, name) <= kMost;
 }
 
 }  // namespace
@@ -40,7 +64,12 @@ std::optional<JsonNode> JsonNode::find(const char* name) const {
     found.emplace(JsonNode(member.value, std::make_shared<const JsonNode>(*this), each, 0));
   }
   if (found && found->value_.IsNull()) return {};
-  return found;
+  if (found) return found;
+  for (const auto& member : value_.GetObject()) {
+    const std::string_view each = view_of(member.name);
+    if (is_misspelt(each, name)) fail(fmt::format("has the key '{}': is it '{}'?", each, name));
+  }
+  return {};
 }
 
 JsonNode JsonNode::at(const char* name) const {

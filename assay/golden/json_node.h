@@ -19,7 +19,8 @@ class JsonNode {
  public:
   JsonNode(const rapidjson::Value& value, const std::string& path) : value_(value), path_(path) {}
 
-  // A member of an object, which is required; or nothing if it is absent or null.
+  // A member of an object, which is required; or nothing if it is absent or null. A name that is
+  // absent must not be there misspelt.
   JsonNode at(const char* name) const;
   std::optional<JsonNode> find(const char* name) const;
 

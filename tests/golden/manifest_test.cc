@@ -112,6 +112,9 @@ TEST_F(ManifestTest, ErrorsNameFileAndKey) {
       {"\"greedy\": [5, 6],", "", "'files[0].logs[0].greedy' is missing"},
       {"[0.5, 1]", "[0.5]", "'files[0].logs[0].greedy_gaps' is not as long"},
       {"[8]", "[]", "'files[1].texts[0].greedy' is empty"},
+      {"\"floors_by_checkpoint\"", "\"floors_by_chekpoint\"",
+       "'files[0]' has the key 'floors_by_chekpoint': is it 'floors_by_checkpoint'?"},
+      {"\"positions\": [0]", "\"position\": [0]", "'files[0].logs[1]' has the key 'position': is"},
       {"\"logs\": []", "\"logs\": {}", "'files[1].logs' is not an array"},
   };
   for (const auto& test : cases) {

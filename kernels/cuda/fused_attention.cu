@@ -40,7 +40,7 @@ struct Seen {
 
   template <class Number>
   __device__ explicit Seen(const Decode<Number>& a)
-      : position(a.position[0]),
+      : position(load_settled<int32_t>(a.position, 0)),
         first(a.keys.first_key(position)),
         run(first / kKeyRun),
         n_runs(position / kKeyRun - run + 1) {}

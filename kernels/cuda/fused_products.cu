@@ -111,13 +111,13 @@ struct Beside {
 __device__ Beside read_beside(const Step& s, const Place& place) {
   Beside beside;
   if (!place.inside || thread_of_row() != 0) return beside;
-  if (s.kind == Kind::kResidual) beside.residual = s.out[place.row];
+  if (s.kind == Kind::kResidual) beside.residual = load_settled<float>(s.out, place.row);
   if (s.kind != Kind::kQkv) return beside;
-  beside.position = s.position[0];
+  beside.position = load_settled<int32_t>(s.position, 0);
   if (!place.turns) return beside;
   const auto which = static_cast<uint32_t>(beside.position) % static_cast<uint32_t>(s.n_angles);
   beside.angle =
-      load_from<float2>(s.cos_sin, static_cast<int>(which) * s.rotary_dim + 2 * place.pair);
+      load_settled<float2>(s.cos_sin, static_cast<int>(which) * s.rotary_dim + 2 * place.pair);
   return beside;
 }
 

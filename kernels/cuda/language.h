@@ -19,6 +19,9 @@
 // - Bytes: what a function takes bytes as that range_of() or range() pointed to, so that what it
 //   reads is counted; plain_bytes(bytes): their address, for functions that know no Bytes.
 // - load_as<T>(bytes): a T at a multiple of its size.
+// - load_settled<T>(global, i): a T at a multiple of its size, from element i on, which a launch
+//   before the last has written, also before wait_for_launches(): not from the first-level cache,
+//   where an earlier kernel may have left what stood there then.
 // - load_weights<T, kReaders>(global bytes, offset, is_again): a T at a multiple of its size that
 // no
 //   kernel writes, which so many threads read alike. is_again: the thread has just read it, so that
@@ -141,6 +144,11 @@ __device__ inline void let_next_launch_start() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
 #endif
+}
+
+template <class T, class Element>
+__device__ inline T load_settled(const Global<Element>& x, int64_t i) {
+  return __ldcg(reinterpret_cast<const T*>(x.range(i, sizeof(T) / sizeof(Element))));
 }
 
 template <class T, int kReaders>

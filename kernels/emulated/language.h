@@ -298,6 +298,16 @@ T load_as(Bytes bytes, Place place = Place::here()) {
   return value;
 }
 
+template <class T, class Element>
+T load_settled(const Global<Element>& x, int64_t i, Place place = Place::here()) {
+  if constexpr (sizeof(T) == sizeof(Element)) {
+    return x[Index(i, place)];
+  } else {
+    const auto* at = x.range(i, sizeof(T) / sizeof(Element), place);
+    return load_as<T>(reinterpret_cast<const uint8_t*>(at), place);
+  }
+}
+
 template <class T, int kReaders>
 T load_weights(const Global<const uint8_t>& bytes, int64_t offset, bool is_again = false,
                Place place = Place::here()) {

@@ -115,6 +115,10 @@ ASSAY_KERNEL(kAttentionThreads, 2, few_keys_kernel, ASSAY_CONSTANT(Decode<Number
   ASSAY_SHARED(Number, of_keys, kFewKeys + StagedKeys<Kv>::kAtOnce);
   ASSAY_SHARED(Number, runs, kFewRuns * kElementsPerBlock);
   ASSAY_SHARED(double, parts, kWeightParts);
+  static_assert((kFewKeys + StagedKeys<Kv>::kAtOnce + kFewRuns * kElementsPerBlock +
+                 kAttentionWarps + kWeightParts) *
+                    sizeof(double) <=
+                kOtherBytes);
   touch(a);
   const Shared<Number> numbers = of_keys;
   const int64_t head_dim = a.keys.shape.head_dim;
@@ -149,8 +153,7 @@ ASSAY_KERNEL(kAttentionThreads, 2, few_keys_kernel, ASSAY_CONSTANT(Decode<Number
   staged.template score<Number>(n_staged, a.keys.shape.scale, store);
   if (n_staged < n_keys) score_seen<Kv>(a, seen, kv_head, n_staged, n_keys, store);
   greatest = greatest_in_block(greatest);
-  const Offset<Shared<Number>> weights = {numbers, 0};
-  weigh<Number>(weights, n_keys, greatest);
+  weigh<Number>(numbers, n_keys, greatest);
   __syncthreads();
   sum_weights<Number>(numbers, n_keys, parts);
   const auto n_sums = static_cast<int>(seen.n_runs) * kElementsPerBlock;

@@ -1,7 +1,7 @@
 """Names that two sources of a folder define for themselves, and mean differently.
 
 What would break: the preset `program`, which compiles up to 24 sources of a folder as one, where `release`, which the
-tests are built with, compiles eight: a clash between the first and the ninth is seen by nobody but its users.
+tests are built with, compiles eight: a clash between the first and the ninth is seen by its users alone.
 """
 
 import re

@@ -20,8 +20,9 @@ class Kernels {
  public:
   virtual ~Kernels() = default;
 
-  // "reference", "cuda", "emulated", or the instruction set in use: "avx512-vnni", "avx512",
-  // "avx-vnni", "avx2", "portable". Of a decorator that of what it decorates.
+  // "reference", "cuda", "emulated", or the instruction set in use: "avx512-amx",
+  // "avx512-vnni", "avx512", "avx-vnni", "avx2", "portable". Of a decorator that of what it
+  // decorates.
   virtual std::string_view name() const = 0;
 
   // Where the arrays of this backend are.
@@ -56,8 +57,9 @@ class ThreadPool;
 // Naive loops that accumulate in double: what the fast kernels are tested against.
 std::unique_ptr<Kernels> make_reference_kernels();
 
-// kAvxVnni is AVX2, kAvx512Vnni AVX-512, with instructions for int8 products.
-enum class InstructionSet : uint8_t { kPortable, kAvx2, kAvxVnni, kAvx512, kAvx512Vnni };
+// kAvxVnni is AVX2, kAvx512Vnni AVX-512, with instructions for int8 products; kAmx is kAvx512Vnni
+// with those for int8 products of whole tiles.
+enum class InstructionSet : uint8_t { kPortable, kAvx2, kAvxVnni, kAvx512, kAvx512Vnni, kAmx };
 
 // The best instruction set that both the processor and the operating system offer.
 InstructionSet best_instruction_set();

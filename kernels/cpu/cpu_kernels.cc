@@ -310,6 +310,8 @@ struct Implementation {
 Implementation implementation(InstructionSet set) {
 #if defined(__x86_64__)
   switch (set) {
+    case InstructionSet::kAmx:
+      return {"avx512-amx", avx512::functions, amx::integer_functions};
     case InstructionSet::kAvx512Vnni:
       return {"avx512-vnni", avx512::functions, avx512vnni::integer_functions};
     case InstructionSet::kAvx512:

@@ -18,7 +18,9 @@
 // clang-format off
 #if !defined(ASSAY_FORCE_PORTABLE) && defined(__AVX512F__) && defined(__AVX512BW__) && \
     defined(__AVX512VL__) && defined(__AVX512DQ__)
-#if defined(__AVX512VNNI__)
+#if defined(ASSAY_AMX)
+#define ASSAY_ISA amx
+#elif defined(__AVX512VNNI__)
 #define ASSAY_ISA avx512vnni
 #else
 #define ASSAY_ISA avx512

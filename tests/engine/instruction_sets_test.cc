@@ -42,7 +42,8 @@ INSTANTIATE_TEST_SUITE_P(
                                      "phi3", "gpt2", "gemma2", "gptneox", "gpt-oss", "nemotron",
                                      "olmoe", "stablelm-parallel", "deepseek2"),
                      testing::Values(InstructionSet::kAvx2, InstructionSet::kAvxVnni,
-                                     InstructionSet::kAvx512, InstructionSet::kAvx512Vnni)),
+                                     InstructionSet::kAvx512, InstructionSet::kAvx512Vnni,
+                                     InstructionSet::kAmx)),
     case_name);
 
 TEST_P(EveryInstructionSet, GivesTheBitsOfThePortablePath) {

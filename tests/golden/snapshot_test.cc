@@ -112,9 +112,9 @@ TEST_P(SnapshotTest, EveryCheckpointIsTheSameToTheBit) {
   }
 }
 
-constexpr InstructionSet kSets[] = {InstructionSet::kPortable, InstructionSet::kAvx2,
-                                    InstructionSet::kAvxVnni, InstructionSet::kAvx512,
-                                    InstructionSet::kAvx512Vnni};
+constexpr InstructionSet kSets[] = {InstructionSet::kPortable,   InstructionSet::kAvx2,
+                                    InstructionSet::kAvxVnni,    InstructionSet::kAvx512,
+                                    InstructionSet::kAvx512Vnni, InstructionSet::kAmx};
 
 // Whether this processor can.
 bool has(InstructionSet set) {

@@ -35,14 +35,16 @@ struct Shape {
 // Rows around a panel of sixteen, blocks around a group of eight, tokens around every tile.
 std::vector<Shape> shapes_of(TensorType type) {
   const int64_t block = tensor_type_info(type).block_elements;
-  std::vector<Shape> shapes = {{1, 256, 1},  {15, 256, 3},  {16, 512, 4},  {17, 768, 5},
-                               {33, 256, 8}, {40, 512, 12}, {18, 768, 13}, {16, 256, 26}};
+  std::vector<Shape> shapes = {{1, 256, 1},   {15, 256, 3},  {16, 512, 4},
+                               {17, 768, 5},  {33, 256, 8},  {40, 512, 12},
+                               {18, 768, 13}, {16, 256, 26}, {35, 1280, 31}};
   if (block == 1) {
     shapes.insert(shapes.end(), {{1, 1, 1}, {3, 5, 2}, {5, 31, 5}, {17, 33, 12}, {20, 577, 13}});
   }
   if (block <= 32) {
-    shapes.insert(shapes.end(),
-                  {{3, 32, 1}, {16, 32, 4}, {19, 288, 7}, {20, 576, 12}, {5, 480, 1}});
+    shapes.insert(
+        shapes.end(),
+        {{3, 32, 1}, {16, 32, 4}, {19, 288, 7}, {20, 576, 12}, {18, 1312, 16}, {5, 480, 1}});
   }
   return shapes;
 }

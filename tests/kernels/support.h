@@ -128,9 +128,9 @@ inline TestMatrix::TestMatrix(TensorType tensor_type, int64_t n_rows, int64_t n_
 }
 
 // All, and those that exact math tells apart.
-inline constexpr InstructionSet kAllSets[] = {InstructionSet::kPortable, InstructionSet::kAvx2,
-                                              InstructionSet::kAvxVnni, InstructionSet::kAvx512,
-                                              InstructionSet::kAvx512Vnni};
+inline constexpr InstructionSet kAllSets[] = {InstructionSet::kPortable,   InstructionSet::kAvx2,
+                                              InstructionSet::kAvxVnni,    InstructionSet::kAvx512,
+                                              InstructionSet::kAvx512Vnni, InstructionSet::kAmx};
 inline constexpr InstructionSet kExactSets[] = {InstructionSet::kPortable, InstructionSet::kAvx2,
                                                 InstructionSet::kAvx512};
 
@@ -147,6 +147,8 @@ inline bool can_run(InstructionSet set) {
 
 inline std::string set_name(InstructionSet set) {
   switch (set) {
+    case InstructionSet::kAmx:
+      return "amx";
     case InstructionSet::kAvx512Vnni:
       return "avx512vnni";
     case InstructionSet::kAvx512:

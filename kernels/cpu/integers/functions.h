@@ -43,4 +43,7 @@ const cpu::IntegerFunctions& integer_functions();
 namespace assay::avx512vnni {
 const cpu::IntegerFunctions& integer_functions();
 }
+namespace assay::amx {
+const cpu::IntegerFunctions& integer_functions();
+}
 #endif

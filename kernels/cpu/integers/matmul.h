@@ -98,6 +98,7 @@ struct Int8Activations {
   static constexpr int64_t kTileTokens = kInt8Tokens;
   static int64_t token_bytes(int64_t columns) { return quantized_row_bytes(columns); }
   static int64_t panel_floats(int64_t columns) { return ASSAY_ISA::panel_floats(columns); }
+  static int64_t partial_floats(int64_t) { return 8 * kTileTokens * kPanelRows; }
   static void round_token(const float* x, int64_t columns, uint8_t* out) {
     quantize_row(x, columns, out);
   }
@@ -110,6 +111,7 @@ struct Int16Activations {
   static constexpr int64_t kTileTokens = kInt16Tokens;
   static int64_t token_bytes(int64_t columns) { return pair_row_bytes(columns); }
   static int64_t panel_floats(int64_t columns) { return pair_panel_floats(columns); }
+  static int64_t partial_floats(int64_t) { return 8 * kTileTokens * kPanelRows; }
   static void round_token(const float* x, int64_t columns, uint8_t* out) {
     round_pair_row(x, columns, out);
   }
@@ -124,18 +126,20 @@ auto with_activations(TensorType type, const Body& body) {
   return rounding_of(type) == Rounding::kInt16 ? body(Int16Activations()) : body(Int8Activations());
 }
 
-// What multiply_rows() asks of a type of weights.
+// What multiply_few() and multiply_panels() ask of a type of weights.
 template <class Type>
-struct Int8Products : Int8Activations {
-  static void fill(const uint8_t* row, size_t stride, int64_t n_rows, int64_t columns,
-                   float* panel) {
-    fill_panel<Type>(row, stride, n_rows, columns, row_panel(panel, columns));
+class Int8Products : public Int8Activations {
+ public:
+  // partial[partial_floats()].
+  Int8Products(int64_t columns, float* partial) : columns_(columns), partial_(partial) {}
+
+  void fill(const uint8_t* row, size_t stride, int64_t n_rows, float* panel) const {
+    fill_panel<Type>(row, stride, n_rows, columns_, row_panel(panel, columns_));
   }
-  static void multiply(float* panel, int64_t columns, const uint8_t* x, int64_t n_tokens,
-                       float* partial, const ProductOut& out) {
+  void multiply(float* panel, const uint8_t* x, int64_t n_tokens, const ProductOut& out) const {
     multiply_tokens<typename Type::Traits, kInt8Tokens>(
-        row_panel(panel, columns), columns / 32,
-        [&](int64_t n) { return token_tile(x, n, columns); }, n_tokens, partial, out);
+        row_panel(panel, columns_), columns_ / 32,
+        [&](int64_t n) { return token_tile(x, n, columns_); }, n_tokens, partial_, out);
   }
   // Calls body(dot), where dot(row, x) is the product of a row with a token.
   template <class Body>
@@ -146,19 +150,25 @@ struct Int8Products : Int8Activations {
       });
     });
   }
+
+ private:
+  int64_t columns_;
+  float* partial_;
 };
 
 template <class Type>
-struct Int16Products : Int16Activations {
-  static void fill(const uint8_t* row, size_t stride, int64_t n_rows, int64_t columns,
-                   float* panel) {
-    fill_pair_panel<Type>(row, stride, n_rows, columns, pair_panel(panel, columns));
+class Int16Products : public Int16Activations {
+ public:
+  // partial[partial_floats()].
+  Int16Products(int64_t columns, float* partial) : columns_(columns), partial_(partial) {}
+
+  void fill(const uint8_t* row, size_t stride, int64_t n_rows, float* panel) const {
+    fill_pair_panel<Type>(row, stride, n_rows, columns_, pair_panel(panel, columns_));
   }
-  static void multiply(float* panel, int64_t columns, const uint8_t* x, int64_t n_tokens,
-                       float* partial, const ProductOut& out) {
+  void multiply(float* panel, const uint8_t* x, int64_t n_tokens, const ProductOut& out) const {
     multiply_tokens<PairTraits, kInt16Tokens>(
-        pair_panel(panel, columns), pair_blocks(columns),
-        [&](int64_t n) { return pair_tile(x, n, columns); }, n_tokens, partial, out);
+        pair_panel(panel, columns_), pair_blocks(columns_),
+        [&](int64_t n) { return pair_tile(x, n, columns_); }, n_tokens, partial_, out);
   }
   template <class Body>
   static void with_dot(int64_t columns, const Body& body) {
@@ -166,6 +176,23 @@ struct Int16Products : Int16Activations {
       return dot_pair_row<Type>(row, columns, pair_row(x, columns));
     });
   }
+
+ private:
+  int64_t columns_;
+  float* partial_;
+};
+
+template <class Type>
+struct ProductsOf {
+  using Products = Int8Products<Type>;
+};
+template <>
+struct ProductsOf<F16> {
+  using Products = Int16Products<F16>;
+};
+template <>
+struct ProductsOf<BF16> {
+  using Products = Int16Products<BF16>;
 };
 
 // Rows one after the other, each with the few tokens.
@@ -184,9 +211,6 @@ void multiply_few(const MatmulCall& m, const uint8_t* x, int64_t first, int64_t 
   });
 }
 
-// Below this many tokens, sorting sixteen rows into a panel costs more than it gives.
-constexpr int64_t kTokensWorthPanel = 4;
-
 // Panels that are sorted together before the tokens pass by: as many as stay in the second-level
 // cache, for all tokens have to be read again for each such group.
 template <class Activations>
@@ -198,16 +222,15 @@ int64_t panels_at_once(int64_t columns) {
 }
 
 template <class Products>
-void multiply_rows(const MatmulCall& m, const uint8_t* x, int64_t first, int64_t last,
-                   float* scratch) {
-  if (m.n_tokens < kTokensWorthPanel) return multiply_few<Products>(m, x, first, last);
+void multiply_panels(const MatmulCall& m, const uint8_t* x, int64_t first, int64_t last,
+                     float* scratch) {
   constexpr int64_t kTile = Products::kTileTokens;
   const int64_t columns = m.w.columns;
   const int64_t x_bytes = Products::token_bytes(columns);
   const size_t row_stride = row_bytes(m.w.type, columns);
   const auto* row = static_cast<const uint8_t*>(m.w.data) + static_cast<size_t>(first) * row_stride;
   const int64_t at_once = panels_at_once<Products>(columns);
-  float* const partial = scratch + at_once * Products::panel_floats(columns);
+  const Products products(columns, scratch + at_once * Products::panel_floats(columns));
   for (int64_t group = first; group < last; group += at_once * kPanelRows) {
     const int64_t end = last - group < at_once * kPanelRows ? last : group + at_once * kPanelRows;
     const auto panel = [&](int64_t r) {
@@ -215,7 +238,7 @@ void multiply_rows(const MatmulCall& m, const uint8_t* x, int64_t first, int64_t
     };
     for (int64_t r = group; r < end; r += kPanelRows, row += kPanelRows * row_stride) {
       const int64_t n_rows = end - r < kPanelRows ? end - r : kPanelRows;
-      Products::fill(row, row_stride, n_rows, columns, panel(r));
+      products.fill(row, row_stride, n_rows, panel(r));
     }
     // The rows of the next group are asked for while the tokens pass by, evenly.
     const int64_t next_rows = last - end < at_once * kPanelRows ? last - end : at_once * kPanelRows;
@@ -231,90 +254,47 @@ void multiply_rows(const MatmulCall& m, const uint8_t* x, int64_t first, int64_t
           __builtin_prefetch(row + asked, 0, 2);
         }
         const int64_t n_rows = end - r < kPanelRows ? end - r : kPanelRows;
-        Products::multiply(
-            panel(r), columns, x + t * x_bytes, n, partial,
+        products.multiply(
+            panel(r), x + t * x_bytes, n,
             {m.out + t * m.w.rows + r, m.w.rows, n_rows, m.bias == nullptr ? nullptr : m.bias + r});
       }
     }
   }
 }
 
-// A piece is a token, or a tile of them.
-inline int64_t piece_tokens(const MatmulCall& m) {
-  if (m.n_tokens < kTokensWorthPanel) return 1;
-  return with_activations(m.w.type,
-                          []<class Activations>(Activations) { return Activations::kTileTokens; });
-}
-
-inline int64_t activation_pieces(const MatmulCall& m) {
-  return (m.n_tokens + piece_tokens(m) - 1) / piece_tokens(m);
-}
-
-inline int64_t activation_bytes(const MatmulCall& m) {
-  return with_activations(m.w.type, [&]<class Activations>(Activations) {
-    return m.n_tokens * Activations::token_bytes(m.w.columns);
-  });
-}
-
-inline void round_activations(const MatmulCall& m, int64_t first, int64_t last, uint8_t* out) {
-  with_activations(m.w.type, [&]<class Activations>(Activations) {
-    const int64_t columns = m.w.columns;
-    const int64_t bytes = Activations::token_bytes(columns);
-    const int64_t tile = piece_tokens(m);
-    if (tile == 1) {
-      for (int64_t t = first; t < last; ++t) {
-        Activations::round_token(m.x + t * columns, columns, out + t * bytes);
-      }
-      return;
-    }
-    for (int64_t t = first * tile; t < last * tile && t < m.n_tokens; t += tile) {
-      const int64_t n = m.n_tokens - t < tile ? m.n_tokens - t : tile;
-      Activations::round_tile(m.x + t * columns, n, columns, out + t * bytes);
-    }
-  });
-}
-
-inline int64_t matmul_scratch(const MatmulCall& m) {
-  if (m.n_tokens < kTokensWorthPanel) return 0;
-  return with_activations(m.w.type, [&]<class Activations>(Activations) {
-    return panels_at_once<Activations>(m.w.columns) * Activations::panel_floats(m.w.columns) +
-           8 * Activations::kTileTokens * kPanelRows;
-  });
-}
-
-inline void matmul_rows(const MatmulCall& m, const uint8_t* activations, int64_t first,
-                        int64_t last, float* scratch) {
-  switch (m.w.type) {
+// Calls body(Type()) with how weights of this type are read.
+template <class Body>
+void with_weights(TensorType type, const Body& body) {
+  switch (type) {
     case TensorType::kQ4_0:
-      return multiply_rows<Int8Products<Int8Q4_0>>(m, activations, first, last, scratch);
+      return body(Int8Q4_0());
     case TensorType::kQ4_1:
-      return multiply_rows<Int8Products<Int8Q4_1>>(m, activations, first, last, scratch);
+      return body(Int8Q4_1());
     case TensorType::kQ5_0:
-      return multiply_rows<Int8Products<Int8Q5_0>>(m, activations, first, last, scratch);
+      return body(Int8Q5_0());
     case TensorType::kQ5_1:
-      return multiply_rows<Int8Products<Int8Q5_1>>(m, activations, first, last, scratch);
+      return body(Int8Q5_1());
     case TensorType::kQ2_K:
-      return multiply_rows<Int8Products<Int8Q2_K>>(m, activations, first, last, scratch);
+      return body(Int8Q2_K());
     case TensorType::kQ3_K:
-      return multiply_rows<Int8Products<Int8Q3_K>>(m, activations, first, last, scratch);
+      return body(Int8Q3_K());
     case TensorType::kQ4_K:
-      return multiply_rows<Int8Products<Int8Q4_K>>(m, activations, first, last, scratch);
+      return body(Int8Q4_K());
     case TensorType::kQ5_K:
-      return multiply_rows<Int8Products<Int8Q5_K>>(m, activations, first, last, scratch);
+      return body(Int8Q5_K());
     case TensorType::kQ6_K:
-      return multiply_rows<Int8Products<Int8Q6_K>>(m, activations, first, last, scratch);
+      return body(Int8Q6_K());
     case TensorType::kQ8_0:
-      return multiply_rows<Int8Products<Int8Q8_0>>(m, activations, first, last, scratch);
-#define ASSAY_CASE(name)                                                                    \
-  case TensorType::k##name:                                                                 \
-    return multiply_rows<Int8Products<Int8Coded<coded::name>>>(m, activations, first, last, \
-                                                               scratch);
+      return body(Int8Q8_0());
+#define ASSAY_CASE(name)    \
+  case TensorType::k##name: \
+    return body(Int8Coded<coded::name>());
       ASSAY_CODED_TYPES(ASSAY_CASE)
 #undef ASSAY_CASE
     case TensorType::kF16:
-      return multiply_rows<Int16Products<F16>>(m, activations, first, last, scratch);
+      return body(F16());
     case TensorType::kBF16:
-      return multiply_rows<Int16Products<BF16>>(m, activations, first, last, scratch);
+      return body(BF16());
     case TensorType::kF32:
       break;  // not rounded: not asked for
   }

@@ -66,7 +66,8 @@ ASSAY_ALWAYS_INLINE void transpose_rows(const uint8_t* rows, size_t stride,
   transpose8(rows + 8 * stride, stride, 32, out);
 }
 
-// What is read of a chunk of sixteen rows before it is sorted.
+// What is read of a chunk of sixteen rows before it is sorted. Codes as in Chunk, or, where they
+// are read as signed bytes, less kOffset.
 struct PanelChunk {
   uint8_t codes[8][kPanelRows][32];
   float scale[2][kPanelRows][8];  // the second: kTwoScales
@@ -74,7 +75,7 @@ struct PanelChunk {
 };
 
 // The first n blocks of the chunk at `data`, of row `r`.
-template <class Type>
+template <class Type, bool kSigned>
 ASSAY_ALWAYS_INLINE void read_panel_row(const uint8_t* data, int64_t n, int64_t r,
                                         PanelChunk& rows) {
   Chunk chunk;
@@ -86,7 +87,27 @@ ASSAY_ALWAYS_INLINE void read_panel_row(const uint8_t* data, int64_t n, int64_t 
   }
 #pragma GCC unroll 8
   for (int64_t p = 0; p < 8; ++p) {
-    if (p < n) store_bytes(rows.codes[p][r], chunk.codes[p]);
+    if (p >= n) continue;
+    U8x32 codes = chunk.codes[p];
+    if constexpr (kSigned) codes = sub(codes, splat_byte(static_cast<int8_t>(Type::kOffset)));
+    store_bytes(rows.codes[p][r], codes);
+  }
+}
+
+// The n blocks at `data` of each of n_rows rows, `stride` bytes apart.
+template <class Type, bool kSigned = false>
+ASSAY_ALWAYS_INLINE void read_panel_chunk(const uint8_t* data, size_t stride, int64_t n_rows,
+                                          int64_t n, PanelChunk& rows) {
+  for (int64_t r = 0; r < n_rows; ++r, data += stride) {
+    for (int64_t line = 0; line < kChunkBytes<Type>; line += 64) {
+      __builtin_prefetch(data + kPanelRows * stride + static_cast<size_t>(line));
+    }
+    if (n == 8) {
+      read_panel_row<Type, kSigned>(data, 8, r, rows);
+    } else if constexpr (blocks_of_chunk<Type>() > 1) {
+      const LastChunk<Type> last(data, n);
+      read_panel_row<Type, kSigned>(last.bytes, n, r, rows);
+    }
   }
 }
 
@@ -117,18 +138,7 @@ void fill_panel(const uint8_t* row, size_t stride, int64_t n_rows, int64_t colum
   PanelChunk rows = {};
   for (int64_t j = 0; j < blocks; j += 8, row += kChunkBytes<Type>) {
     const int64_t n = blocks - j < 8 ? blocks - j : 8;
-    for (int64_t r = 0; r < n_rows; ++r) {
-      const uint8_t* const data = row + static_cast<size_t>(r) * stride;
-      for (int64_t line = 0; line < kChunkBytes<Type>; line += 64) {
-        __builtin_prefetch(data + kPanelRows * stride + static_cast<size_t>(line));
-      }
-      if (n == 8) {
-        read_panel_row<Type>(data, 8, r, rows);
-      } else if constexpr (blocks_of_chunk<Type>() > 1) {
-        const LastChunk<Type> last(data, n);
-        read_panel_row<Type>(last.bytes, n, r, rows);
-      }
-    }
+    read_panel_chunk<Type>(row, stride, n_rows, n, rows);
     for (int64_t p = 0; p < n; ++p) {
       uint8_t* places[8];
       for (int64_t k = 0; k < 8; ++k) {
@@ -164,14 +174,17 @@ ASSAY_ALWAYS_INLINE void sort_token_words(const uint8_t* rows, size_t stride, in
   }
 }
 
-// The rows x[n, columns], quantised, as a tile at `out`.
-inline void quantize_tile(const float* x, int64_t n, int64_t columns, uint8_t* out) {
+// The rows x[n, columns], quantised, as a tile of kPlaces tokens, of which the last are zero, or of
+// n if that is 0, at `out`.
+template <int64_t kPlaces = 0>
+void quantize_tile(const float* x, int64_t n, int64_t columns, uint8_t* out) {
   const int64_t blocks = columns / 32;
   const int64_t padded = padded_blocks(columns);
-  const int64_t all = padded * n;
+  const int64_t places_of_word = kPlaces > 0 ? kPlaces : n;
+  const int64_t all = padded * places_of_word;
   uint8_t* const floats = out + all * 32;
   uint8_t* const ints = floats + 4 * all * kWord;
-  EightBlocks tokens[kInt8Tokens] = {};
+  EightBlocks tokens[kPlaces > 0 ? kPlaces : kInt8Tokens] = {};
   for (int64_t j = 0; j < blocks; j += 8) {
     for (int64_t t = 0; t < n; ++t) {
       // The rows are too far apart for the processor to see which values come next.
@@ -183,14 +196,17 @@ inline void quantize_tile(const float* x, int64_t n, int64_t columns, uint8_t* o
     const auto sort = [&](const auto& first, const auto& place_of) {
       uint8_t* places[8];
       for (int64_t k = 0; k < 8; ++k) places[k] = place_of(k);
-      sort_token_words(reinterpret_cast<const uint8_t*>(&first), sizeof(EightBlocks), n, places);
+      sort_token_words(reinterpret_cast<const uint8_t*>(&first), sizeof(EightBlocks),
+                       places_of_word, places);
     };
     const auto sort_numbers = [&](const auto& first, uint8_t* to) {
-      sort(first, [&](int64_t p) { return to + sorted_block(j + p, padded) * n * kWord; });
+      sort(first,
+           [&](int64_t p) { return to + sorted_block(j + p, padded) * places_of_word * kWord; });
     };
     for (int64_t p = 0; p < 8 && j + p < blocks; ++p) {
       const int64_t place = sorted_block(j + p, padded);
-      sort(tokens[0].codes[p], [&](int64_t k) { return out + (place * 8 + k) * n * kWord; });
+      sort(tokens[0].codes[p],
+           [&](int64_t k) { return out + (place * 8 + k) * places_of_word * kWord; });
     }
     sort_numbers(tokens[0].scale, floats);
     sort_numbers(tokens[0].sum, floats + all * kWord);
@@ -198,7 +214,8 @@ inline void quantize_tile(const float* x, int64_t n, int64_t columns, uint8_t* o
     for (int64_t i = 0; i < 2; ++i) {
       const auto half_place_of = [&](uint8_t* to) {
         return [=](int64_t k) {
-          return to + (2 * sorted_block(j + 4 * i + k % 4, padded) + k / 4) * n * kWord;
+          return to +
+                 (2 * sorted_block(j + 4 * i + k % 4, padded) + k / 4) * places_of_word * kWord;
         };
       };
       sort(tokens[0].half_sum[i], half_place_of(floats + 2 * all * kWord));

@@ -1,6 +1,7 @@
 #include "assay/log/line_handler.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -235,13 +236,23 @@ bool LineHandler::Key(const char* text, rapidjson::SizeType length, bool) {
 
 bool LineHandler::inner_key() {
   const size_t inner = inner_of(name_);
-  if (!is_inner(inner)) return true;
+  if (!is_inner(inner)) return field_ != Field::kRanks || unknown_ranks();
   const uint32_t bit = uint32_t{1} << inner;
   if ((seen_inner_ & bit) != 0) {
     return fail(fmt::format("'{}' has the key '{}' twice", field_name(field_), name_), kOnce);
   }
   seen_inner_ |= bit;
   return true;
+}
+
+// Were a misspelt one left out, the count would be what the log itself has: a missing rank passes.
+bool LineHandler::unknown_ranks() {
+  std::vector<std::string_view> known;
+  for (const InnerKey& key : kInnerKeys) {
+    if (key.object == Field::kRank) known.push_back(key.name);
+  }
+  return fail(fmt::format("'ranks' has the unknown kind '{}'", printable(name_, 40)),
+              fmt::format("the kinds are {}; leave any other out", fmt::join(known, ", ")));
 }
 
 bool LineHandler::String(const char* text, rapidjson::SizeType length, bool) {

@@ -131,6 +131,7 @@ class LineHandler {
   bool fail(const std::string& what, const std::string& hint = {}, bool syntax = false);
   bool is_inner(size_t inner) const;
   bool inner_key();
+  bool unknown_ranks();
   void note_key();
   void note_inner();
   void note_scalar();

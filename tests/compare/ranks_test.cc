@@ -168,6 +168,18 @@ TEST_F(RanksTest, AMissingRankIsAnError) {
   EXPECT_NE(error_of_run(ref, fewer).find("rank tp 4 of 5 is missing"), std::string::npos);
 }
 
+// Breaks if a misspelt kind were left out: the log would have as many ranks as are in it.
+TEST_F(RanksTest, AHeaderWithAnUnknownKindOfRanksIsAnError) {
+  const std::vector<float> whole(16, 1.0F);
+  for (const char* kinds : {R"({"tpp":5})", R"({"tp":4,"dp":2})", R"({"TP":null})"}) {
+    std::vector<std::string> ranks = cut(whole, 4);
+    ranks[0] = fmt::format("{{\"assay\":1,\"ranks\":{}}}\n", kinds) + ranks[0];
+    const std::string error = error_of_run(line("layer_0_q", 0, whole), ranks);
+    EXPECT_NE(error.find("0.jsonl:1: 'ranks' has the unknown kind '"), std::string::npos) << error;
+    EXPECT_NE(error.find("; the kinds are tp, pp, ep, sp; leave"), std::string::npos) << error;
+  }
+}
+
 // Breaks if a rank that was given other tokens, all of whose replicas are wrong, were a sequence
 // that nothing is compared with.
 TEST_F(RanksTest, ARankWithOtherTokensIsNoSequence) {

@@ -92,8 +92,7 @@ std::vector<FloorSource> sources_of(const std::vector<std::string>& logs,
 void append_source(JsonObject& object, const FloorSource& source) {
   object.member("log", source.given);
   object.member("sha256", source.sha256);
-  if (!source.header) return;
-  const LogHeader& header = *source.header;
+  const LogHeader header = source.header.value_or(LogHeader());
   const auto append = [&](const char* name, const std::string& value) {
     if (!value.empty()) object.member(name, value);
   };
@@ -102,7 +101,8 @@ void append_source(JsonObject& object, const FloorSource& source) {
   append("math", header.math);
   append("model", header.model.name);
   append("type", header.model.type);
-  append("model_sha256", header.model.sha256);
+  const std::string& hash = header.model.sha256;
+  object.member("model_sha256", hash.empty() ? std::nullopt : std::optional(hash));
 }
 
 // The file that Policy::from_file() reads.

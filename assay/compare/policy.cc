@@ -109,21 +109,28 @@ double read_k(const Value& value, const std::string& path) {
 }
 
 // The SHA-256 of the models of "measured": {"runs": [{"model_sha256": ...}]}. All else in it is for
-// people.
+// people. `assay floors` writes the key for each run, null where its log names no model: were one
+// that is missing or misspelt taken for such a run, floors of one model would hold another.
 std::set<std::string> read_model_hashes(const Value& measured, const std::string& path) {
+  constexpr const char* kHint = "write the file with assay floors";
   std::set<std::string> hashes;
   const Value& object = checked_object(measured, "'measured'", path);
   const auto runs = object.FindMember("runs");
   if (runs == object.MemberEnd() || !runs->value.IsArray()) {
-    throw Error("'measured' has no array 'runs'", path, "write the file with assay floors");
+    throw Error("'measured' has no array 'runs'", path, kHint);
   }
+  if (runs->value.Empty()) throw Error("'runs' of 'measured' is empty", path, kHint);
   for (const Value& run : runs->value.GetArray()) {
     const Value& members = checked_object(run, "a run of 'measured'", path);
     const auto hash = members.FindMember("model_sha256");
-    if (hash == members.MemberEnd()) continue;
+    if (hash == members.MemberEnd()) {
+      throw Error(
+          "a run of 'measured' has no 'model_sha256'", path,
+          "write the file with assay floors, which gives null for a log that names no model");
+    }
+    if (hash->value.IsNull()) continue;
     if (!hash->value.IsString() || hash->value.GetStringLength() != kSha256Digits) {
-      throw Error("'model_sha256' of a run is no SHA-256", path,
-                  "write the file with assay floors");
+      throw Error("'model_sha256' of a run is no SHA-256", path, kHint);
     }
     hashes.insert(json_text_of(hash->value));
   }

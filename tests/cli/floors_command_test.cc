@@ -152,6 +152,34 @@ TEST_F(FloorsCommand, FloorsOfSeveralFilesJudgeOneMoreAgainstTheirReference) {
   EXPECT_THAT(refused.err, HasSubstr("of which " + mine + " is"));
 }
 
+// Breaks if the check of the model could be lost with a line of the file.
+TEST_F(FloorsCommand, FloorsThatNameNoModelAreAnError) {
+  const auto honest = [&](const std::string& name, float value) {
+    return put(name, line("logits", 0, {1, 2, value}));
+  };
+  const std::string ref = honest("a.jsonl", 3);
+  const std::string got = honest("b.jsonl", 3.01F);
+  const std::string floors = policy("floors.json", {ref, got});
+  EXPECT_EQ(compare(ref, got, floors).exit_code, 0) << "neither log names its model";
+  const std::string text = contents(floors);
+  const std::string key = R"("model_sha256":null)";
+  const size_t at = text.find(key);
+  ASSERT_NE(at, std::string::npos);
+  std::string misspelt = text;
+  misspelt.replace(at, key.size(), R"("model_sha265":null)");
+  std::string no_runs = text;
+  const size_t runs = no_runs.find(R"("runs":[)") + 8;
+  no_runs.erase(runs, no_runs.find("],", runs) - runs);
+  for (const auto& [changed, message] :
+       {std::pair(misspelt, "a run of 'measured' has no 'model_sha256'"),
+        std::pair(no_runs, "'runs' of 'measured' is empty")}) {
+    const std::string file = put("changed.json", changed);
+    const Outcome outcome = compare(ref, got, file);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
+    EXPECT_THAT(outcome.err, StartsWith("assay: " + file + ": " + message));
+  }
+}
+
 TEST_F(FloorsCommand, WhatIsNoNoiseLeavesNoFile) {
   const std::string ref = exact();
   const std::string out = path("none.json");

@@ -88,7 +88,7 @@ TEST_F(PolicyTest, RejectsLimitsThatPassAnything) {
 
 constexpr const char* kMeasured = R"({"measured": {"program": "assay", "runs": [
     {"log": "a.jsonl", "model_sha256": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"},
-    {"log": "b.jsonl"}]}, "k": 3, "checkpoints": {
+    {"log": "b.jsonl", "model_sha256": null}]}, "k": 3, "checkpoints": {
     "embedding": {"floor": 0, "run": 1, "token_idx": 0, "records": 3},
     "layer_0_output": {"floor": 1e-6, "run": 1, "token_idx": 2, "records": 3},
     "layer_1_*": {"floor": 0.3}, "layer_1_output": {"floor": 1e-3}, "logits": {"rel_l2": 1e-5}}})";
@@ -120,7 +120,7 @@ TEST_F(PolicyTest, ACheckpointWithoutFloorIsAnError) {
 }
 
 TEST_F(PolicyTest, RejectsMalformedFloors) {
-  const std::pair<const char*, const char*> cases[] = {
+  const std::pair<std::string, const char*> cases[] = {
       {R"({"checkpoints": {"a": {"floor": 1e-3}}})", "'a' has a floor, and the policy no k"},
       {R"({"k": 3, "checkpoints": {"a": {"floor": 1}}})", "3 times it lets anything pass"},
       {R"({"k": 3, "checkpoints": {"a": {"floor": 0.34}}})", "3 times it lets anything pass"},
@@ -139,6 +139,13 @@ TEST_F(PolicyTest, RejectsMalformedFloors) {
       {R"({"k": 3, "measured": {}, "default": {"kl": 0.1}})", "has no array 'runs'"},
       {R"({"k": 3, "measured": {"runs": [1]}, "default": {"kl": 0.1}})",
        "a run of 'measured' is not an object"},
+      {R"({"k": 3, "measured": {"runs": []}, "default": {"kl": 0.1}})",
+       "'runs' of 'measured' is empty; write the file with assay floors"},
+      {R"({"k": 3, "measured": {"runs": [{"log": "a"}]}, "default": {"kl": 0.1}})",
+       "a run of 'measured' has no 'model_sha256'; write the file with assay floors"},
+      {R"({"k": 3, "measured": {"runs": [{"model_sha265": ")" + std::string(64, '0') +
+           R"("}]}, "default": {"kl": 0.1}})",
+       "a run of 'measured' has no 'model_sha256'"},
       {R"({"k": 3, "measured": {"runs": [{"model_sha256": "no"}]}, "default": {"kl": 0.1}})",
        "is no SHA-256"},
   };

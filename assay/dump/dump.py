@@ -33,7 +33,11 @@ class Refused(Exception):
     """An error with the message for the user."""
 
 
+looked_at = set()  # files of which it is known what they are, read or not
+
+
 def load_pickle(path):
+    looked_at.add(path)
     try:
         import torch
     except ImportError:
@@ -113,6 +117,7 @@ class Output:
 
 def load_npy(path):
     """An array, mapped so that a false shape takes no memory, or the arrays of an .npz file."""
+    looked_at.add(path)
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except UNREADABLE as error:
@@ -221,6 +226,8 @@ def read_msprobe(folder, files, output):
             raise Refused(f"{dump}: {' '.join(str(error).split())}; dump again") from None
         if not isinstance(calls, dict):
             raise Refused(f"{dump}: it has no object 'data'; give what msprobe's dump wrote")
+        for name in names_in(calls):
+            looked_at.add(os.path.join(folder, place, "dump_tensor_data", os.path.basename(name)))
         for call, entry in calls.items():
             found = re.fullmatch(r"(?:Module|Cell)\.(.+)\.(\w+)\.forward\.(\d+)", call)
             found = found or re.fullmatch(r"((?:Functional|Torch|Tensor|Mint|Primitive)\.\w+\.\d+)()\.forward()", call)
@@ -240,6 +247,14 @@ def read_msprobe(folder, files, output):
     if not count:
         raise Refused("no tensor was saved, only statistics; set \"task\": \"tensor\" in msprobe's config.json")
     return []
+
+
+def names_in(value):
+    """The files that a part of msprobe's dump.json names, of inputs and gradients too, which are not read."""
+    if isinstance(value, dict) and isinstance(value.get("data_name"), str):
+        yield value["data_name"]
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from names_in(part)
 
 
 def add_saved(output, folder, place, name, value, what):
@@ -271,6 +286,7 @@ def read_logits(folder, files, output):
     if not os.path.isfile(tokens):
         raise Refused(f"{tokens} is missing, which says how many tokens there are; run the example again")
     for name, file, kind in (("logits", path, "<f4"), ("input_ids", tokens, "<i4")):
+        looked_at.add(file)
         if os.path.getsize(file) % 4 or not os.path.getsize(file):
             raise Refused(f"{file}: {os.path.getsize(file)} bytes are no whole number of 32-bit values; run the "
                           "example again")
@@ -311,6 +327,16 @@ def read(source, output):
     dumped = [path for path in files if path.endswith(PICKLES + (".npy", ".npz"))]
     logits = [path for path in files if path.endswith(".bin") and not path.endswith("-tokens.bin") and
               path[:-4] + "-tokens.bin" in files]
+    engine, warnings = read_kind(source, files, dumped, logits, output)
+    unread = [path for path in dumped + logits if os.path.join(source, path) not in looked_at]
+    if unread:
+        warnings.append(f"{len(unread)} file{'s are' if unread[1:] else ' is'} not read, the first '{unread[0]}': a dump "
+                        f"of {engine or 'tensors'} has no file of that name; see docs/dumps.md")
+    return engine, warnings
+
+
+def read_kind(source, files, dumped, logits, output):
+    """By the kind of the dump, its engine and warnings."""
     if any(os.path.basename(path) == "dump.json" for path in files):
         return "msprobe", read_msprobe(source, files, output)
     if any("___name=" in path for path in dumped):

@@ -125,6 +125,18 @@ Dump open_shards(const std::string& folder, const std::set<std::string>& names) 
   return dump;
 }
 
+// Dumps beside the safetensors files of a folder.
+std::string unread_files(const std::string& folder) {
+  std::vector<std::string> files = files_of(folder);
+  std::erase_if(files, [](const std::string& name) {
+    return !has_ending_of_dumps(name) || name.ends_with(".safetensors") || name.ends_with(kIndex);
+  });
+  if (files.empty()) return {};
+  return fmt::format("{}: {} not read, the first '{}': the folder is read as one of safetensors",
+                     printable(folder), count_of(files.size(), "file is", "files are"),
+                     printable(files.front(), 80));
+}
+
 int64_t whole_number(const rapidjson::Value& value, const char* key) {
   return value.HasMember(key) && value[key].IsInt64() ? value[key].GetInt64() : 0;
 }
@@ -241,6 +253,8 @@ Dump open_dump(const std::string& path, const std::string& work,
   } else if (fs::is_directory(path, error) && !safetensors_of(path).empty()) {
     const std::vector<std::string> names = safetensors_of(path);
     dump = open_shards(path, {names.begin(), names.end()});
+    std::string unread = unread_files(path);
+    if (!unread.empty()) dump.warnings.push_back(std::move(unread));
   } else {
     if (!fs::exists(path, error)) throw Error("no such file or folder", path, "check the path");
     dump = open_by_python(path, work);

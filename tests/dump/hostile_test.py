@@ -215,6 +215,26 @@ class Hostile(DumpCase):
         answer = self.assay("import", "one.npz", "--skip", "layer_9_*", code=2)
         self.assertIn("'layer_9_*' matches no tensor of one.npz", answer.stderr)
 
+    def test_a_file_that_is_not_read_is_named(self):
+        """Breaks if a tensor under a name that the tool's dump does not have were left out in silence."""
+        rows = torch.ones(3, 4)
+        dumper, passes, shards = self.folder / "dumper", self.folder / "passes", self.folder / "shards"
+        for folder in (dumper, passes / "TP0_PP0_Rank0_pid1", shards):
+            folder.mkdir(parents=True)
+        torch.save({"value": rows, "meta": {}}, dumper / "step=0___rank=0___dump_index=1___name=final_norm.pt")
+        torch.save({"value": rows, "meta": {}}, dumper / "step=0___rank=0___dump_index=2___name=non_intrusive__model.norm.inputs.0.pt")
+        torch.save({"final_norm": rows}, passes / "TP0_PP0_Rank0_pid1" / "Pass00000.pt")
+        safetensors.numpy.save_file({"final_norm": rows.numpy()}, shards / "model.safetensors")
+        for folder, kind in ((dumper, "of sglang"), (passes, "of sglang"), (shards, "safetensors")):
+            with self.subTest(folder.name):
+                self.assertNotIn("not read", self.assay("import", folder, code=0).stderr)
+                torch.save({"value": rows * 2}, folder / "logits.pt")
+                error = self.assay("import", folder, code=0).stderr
+                self.assertRegex(error, f"{folder.name}: 1 file is not read, the first 'logits.pt': .*{kind}")
+                np.save(folder / "embedding.npy", rows.numpy())
+                error = self.assay("import", folder, code=0).stderr
+                self.assertRegex(error, f"{folder.name}: 2 files are not read, the first 'embedding.npy': .*{kind}")
+
     def test_folders(self):
         os.mkdir(self.folder / "empty")
         self.refused("empty", "empty")

@@ -124,7 +124,7 @@ ASSAY_TAP_API int assay_tap_log_tensor(const char* checkpoint, int64_t token_idx
                                        const void* values, const int64_t* shape, int rank);
 
 // The same at other coordinates than those of a run of one sequence on one process. An unknown
-// phase or a negative number in `rank` is an invalid call.
+// phase, or a number in `rank` that is negative or above 32767, is an invalid call.
 ASSAY_TAP_API int assay_tap_log_at(const assay_tap_coordinates* at, const char* checkpoint,
                                    int64_t token_idx, int type, const void* values,
                                    const int64_t* shape, int rank);
@@ -2081,8 +2081,13 @@ static int64_t assay_tap_elements(const int64_t* shape, int rank) {
   return count > ((int64_t)1 << 56) ? -1 : count;
 }
 
+// The reader takes no others: a log of which a line is wrong cannot be read at all.
 static int assay_tap_is_rank(const assay_tap_rank* rank) {
-  return rank->tp >= 0 && rank->pp >= 0 && rank->ep >= 0 && rank->sp >= 0;
+  const int64_t all[] = {rank->tp, rank->pp, rank->ep, rank->sp};
+  for (int i = 0; i < 4; ++i) {
+    if (all[i] < 0 || all[i] > 32767) return 0;
+  }
+  return 1;
 }
 
 static int assay_tap_are_coordinates(const assay_tap_coordinates* at) {
@@ -2192,7 +2197,7 @@ ASSAY_TAP_API int assay_tap_log_at(const assay_tap_coordinates* at, const char* 
   if (state != ASSAY_TAP_OPENED || !assay_tap_wants(checkpoint)) return 0;
   if (at == NULL) at = &kNotSaid;
   if (!assay_tap_are_coordinates(at)) {
-    return assay_tap_refuse(checkpoint, "give a known phase, and ranks of 0 or more");
+    return assay_tap_refuse(checkpoint, "give a known phase, and ranks from 0 to 32767");
   }
   const int64_t n = assay_tap_elements(shape, rank);
   if (checkpoint == NULL || *checkpoint == 0 || n < 0 || token_idx < 0 || type < ASSAY_TAP_F32 ||

@@ -1,21 +1,42 @@
 """Where in a run a tensor belongs: the sequence of a batch, the forward pass, the part on one of several processes."""
 
+import operator
+
 from .numbers import text
 
 PHASES = ("prefill", "decode")
 AXES = ("tp", "pp", "ep", "sp")  # tensor, pipeline, expert and sequence parallel
+# What the program reads.
+MOST = 2**63 - 1
+MOST_RANKS = 2**15
 
 
-def check_rank(rank):
+def whole(number, least=0, most=MOST):
+    """`number` as an int; None if it is a truth value or no whole number from `least` to `most`."""
+    if isinstance(number, bool) or str(getattr(number, "dtype", "")).endswith("bool"):
+        return None
+    try:
+        index = operator.index(number)
+    except TypeError:
+        return None
+    return index if least <= index <= most else None
+
+
+def check_rank(rank, least=0, most=MOST_RANKS - 1):
     """Raises ValueError unless `rank` is None or a dict such as {"tp": 1}."""
     if rank is None:
         return
-    if not isinstance(rank, dict) or not set(rank) <= set(AXES) or not all(map(_is_count, rank.values())):
-        raise ValueError(f"the rank {rank!r} is not a dict of {', '.join(AXES)} with numbers of 0 or more")
+    known = isinstance(rank, dict) and set(rank) <= set(AXES)
+    if not known or any(whole(number, least, most) is None for number in rank.values()):
+        raise ValueError(f"the rank {rank!r} is not a dict of {', '.join(AXES)} with numbers from {least} to {most}")
 
 
-def _is_count(number):
-    return hasattr(number, "__index__") and not isinstance(number, bool) and number >= 0
+def sequence_name(sequence):
+    """The text of a name or number of a sequence; ValueError if it is neither: str() of anything would be a name."""
+    name = sequence if isinstance(sequence, str) else whole(sequence, least=-MOST)
+    if name is None or name == "":
+        raise ValueError(f"the sequence {sequence!r} is neither a name nor a whole number")
+    return str(name)
 
 
 def coordinates(sequence=None, step=None, phase=None, rank=None):
@@ -24,11 +45,11 @@ def coordinates(sequence=None, step=None, phase=None, rank=None):
     Raises ValueError if one makes no sense.
     """
     parts = []
-    if sequence is not None and str(sequence) not in ("", "0"):
-        parts.append(f'"sequence":{text(sequence)}')
+    if sequence is not None and (name := sequence_name(sequence)) != "0":
+        parts.append(f'"sequence":{text(name)}')
     if step is not None:
-        if not _is_count(step):
-            raise ValueError(f"the step {step!r} is not a number of 0 or more")
+        if whole(step) is None:
+            raise ValueError(f"the step {step!r} is not a whole number from 0 to {MOST}")
         parts.append(f'"step":{int(step)}')
     if phase is not None:
         if phase not in PHASES:

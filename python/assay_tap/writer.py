@@ -7,13 +7,12 @@ import stat
 import threading
 import weakref
 from math import prod
-from numbers import Integral
 
 import numpy as np
 
 from .arrays import as_array, as_rows, type_name
 from .contents import contents
-from .coordinates import check_rank, coordinates, dims_member
+from .coordinates import MOST, MOST_RANKS, check_rank, coordinates, dims_member, sequence_name, whole
 from .numbers import text
 
 DEFAULT_VALUES = 10
@@ -24,7 +23,14 @@ class LogError(Exception):
 
 
 def _numbers(tokens):
-    return f'[{",".join(str(int(token)) for token in tokens)}]'
+    """JSON array of token ids; ValueError if one is no whole number, which int() would round."""
+    ids = []
+    for token in tokens:
+        number = whole(token, least=-MOST)
+        if number is None:
+            raise ValueError(f"the token {token!r} is not a whole number")
+        ids.append(str(number))
+    return f'[{",".join(ids)}]'
 
 
 _writers = weakref.WeakSet()
@@ -64,7 +70,7 @@ class LogWriter:
         rank=None,
     ):
         values = None if values == "all" else values
-        if values is not None and not (isinstance(values, int) and values >= 0):
+        if values is not None and whole(values) is None:
             raise LogError(f"{path}: {values} is not a count of values; give a whole number of 0 or more, or 'all'")
         self.path = os.fspath(path)
         try:
@@ -139,23 +145,29 @@ class LogWriter:
         checkpoints: which are to be logged, as `assay run --checkpoints` takes them: a judgement of the log alone then
         demands them.
         """
-        model = model or {}
+        try:
+            self._header(tokens, prompt, model or {}, (engine, backend, math), sequences, ranks, checkpoints)
+        except ValueError as error:
+            raise LogError(f"{self.path}: the header: {error}") from error
+
+    def _header(self, tokens, prompt, model, told, sequences, ranks, checkpoints):
         about = ",".join(f'"{key}":{text(model.get(key) or "")}' for key in ("name", "sha256", "arch", "type"))
         parts = [f'{{"assay":1,"model":{{{about}}}']
         if sequences is None:
             parts.append(f'"tokens":{_numbers(tokens)}')
         else:
             if len(sequences) != len(tokens):
-                raise LogError(f"{self.path}: {len(sequences)} names of sequences for {len(tokens)} lists of tokens")
-            parts.append(f'"tokens":[{",".join(map(_numbers, tokens))}],"sequences":[{",".join(map(text, sequences))}]')
+                raise ValueError(f"{len(sequences)} names of sequences for {len(tokens)} lists of tokens")
+            names = ",".join(text(sequence_name(sequence)) for sequence in sequences)
+            parts.append(f'"tokens":[{",".join(map(_numbers, tokens))}],"sequences":[{names}]')
         if prompt is not None:
             parts.append(f'"prompt":{text(prompt)}')
-        said = (("engine", engine), ("backend", backend), ("math", math))
+        said = zip(("engine", "backend", "math"), told, strict=True)
         parts.append(",".join(f'"{key}":{text(value or "")}' for key, value in said))
         if checkpoints:
             parts.append(f'"checkpoints":{text(checkpoints)}')
         if ranks is not None:
-            check_rank(ranks)
+            check_rank(ranks, least=1, most=MOST_RANKS)
             parts.append(f'"ranks":{{{",".join(f"{text(axis)}:{int(count)}" for axis, count in ranks.items())}}}')
         parts[-1] += "}\n"
         self._write(",".join(parts).encode(), first=True)
@@ -170,9 +182,9 @@ class LogWriter:
         """
         if not isinstance(checkpoint, str) or not checkpoint:
             raise LogError(f"{self.path}: the checkpoint's name is {checkpoint!r}; give a text that is not empty")
-        if not isinstance(token_idx, Integral) or token_idx < 0:
+        if whole(token_idx) is None:
             raise LogError(
-                f"{self.path}: checkpoint {checkpoint!r}: token_idx is {token_idx!r}; give a whole number of 0 or more"
+                f"{self.path}: checkpoint {checkpoint!r}: token_idx is {token_idx!r}; give a whole number from 0 to {MOST}"
             )
         if row is None:
             raise LogError(f"{self.path}: checkpoint {checkpoint!r} at {token_idx}: there is no row; give its values")

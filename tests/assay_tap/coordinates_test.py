@@ -50,11 +50,21 @@ class Coordinates(writer_test.Folder):
 
     def test_what_makes_no_sense_is_refused_and_not_written(self):
         for where, said in (
-            (dict(step=-1), "the step -1 is not a number of 0 or more"),
+            (dict(step=-1), "the step -1 is not a whole number from 0 to 9223372036854775807"),
             (dict(step=True), "the step True"),
+            (dict(step=np.True_), "the step "),
+            (dict(step=1.0), "the step 1.0"),
+            (dict(step=2**63), "the step 9223372036854775808"),
+            (dict(sequence=True), "the sequence True is neither a name nor a whole number"),
+            (dict(sequence=1.5), "the sequence 1.5"),
+            (dict(sequence=""), "the sequence ''"),
+            (dict(sequence=b"a"), "the sequence b'a'"),
+            (dict(sequence=2**70), "the sequence 1180591620717411303424"),
             (dict(phase="train"), "the phase 'train' is neither prefill nor decode"),
             (dict(rank={"dp": 1}), "is not a dict of tp, pp, ep, sp"),
-            (dict(rank={"tp": -1}), "numbers of 0 or more"),
+            (dict(rank={"tp": -1}), "numbers from 0 to 32767"),
+            (dict(rank={"tp": 2**15}), "numbers from 0 to 32767"),
+            (dict(rank={"tp": True}), "numbers from 0 to 32767"),
             (dict(rank=1), "the rank 1 is not a dict"),
             (dict(dims="t h d"), r"the dims 't h d' name 3 axes of the shape \[1, 2\]"),
         ):
@@ -73,6 +83,25 @@ class Headers(writer_test.Folder):
         self.assertIn('},"tokens":[[1,2],[3]],"sequences":["0","b"],"engine":"e"', self.lines()[0])
         with LogWriter(self.path) as log, self.assertRaisesRegex(LogError, "2 names of sequences for 1 lists of tokens"):
             log.header([[1, 2]], sequences=["0", "b"])
+
+    def test_what_the_reader_would_refuse_or_take_for_another_is_not_written(self):
+        """Breaks if a token were rounded, or if an engine learned of a bad header only when the log is read."""
+        for said, problem in (
+            (dict(tokens=[1.7]), "the token 1.7 is not a whole number"),
+            (dict(tokens=[True]), "the token True"),
+            (dict(tokens=np.ones(2)), "the token "),
+            (dict(tokens=[2**70]), "the token 1180591620717411303424"),
+            (dict(tokens=[[1]], sequences=[False]), "the sequence False"),
+            (dict(ranks={"dp": 2}), "is not a dict of tp, pp, ep, sp"),
+            (dict(ranks={"tp": 0}), "numbers from 1 to 32768"),
+        ):
+            with self.subTest(said), LogWriter(self.path) as log:
+                with self.assertRaisesRegex(LogError, f"{self.path}: the header: .*{problem}"):
+                    log.header(**said)
+            self.assertEqual(self.lines(), [])
+        with LogWriter(self.path) as log:
+            log.header(np.array([3, 4], np.int16), ranks={"tp": 32768})
+        self.assertIn('"tokens":[3,4],', self.lines()[0])
 
 
 if __name__ == "__main__":

@@ -217,7 +217,7 @@ class Records(Folder):
             for name, row, text in (*wrong, ("x", np.zeros(3, np.complex64), "complex numbers")):
                 with self.assertRaisesRegex(LogError, text):
                     log.write(name, 0, row)
-            for index in (-1, 0.5, "0"):
+            for index in (-1, 0.5, "0", True, np.True_, np.False_, 2**63, 2**70, np.uint64(2**63), None):
                 self.assertRaisesRegex(LogError, "token_idx is", log.write, "x", index, [1])
         self.assertEqual(self.lines(), [])
 

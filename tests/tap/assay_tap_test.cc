@@ -99,8 +99,9 @@ TEST_F(TapTest, ARecordSaysWhereItBelongs) {
                                                             {"ORCH_LOG_VALUES", "all"},
                                                             {"ASSAY_LOG_TS", "off"}});
   ASSERT_EQ(exit_code, 0);
-  EXPECT_THAT(said, HasSubstr("'x' cannot be logged; give a known phase, and ranks of 0 or more"));
-  EXPECT_THAT(said, EndsWith("-1-1"));
+  EXPECT_THAT(said,
+              HasSubstr("'x' cannot be logged; give a known phase, and ranks from 0 to 32767"));
+  EXPECT_THAT(said, EndsWith("-1-1-1"));
   std::string written;
   std::vector<Record> records;
   LogReader reader(log());

@@ -209,7 +209,7 @@ static void log_wrong_calls(void) {
 static void log_coordinates(void) {
   const float values[] = {1, 2};
   const int64_t shape[] = {1, 2};
-  const assay_tap_rank ranks[] = {{1, 0, 2, 0}, {0, 3, 0, 0}, {0, -1, 0, 0}};
+  const assay_tap_rank ranks[] = {{1, 0, 2, 0}, {0, 3, 0, 0}, {0, -1, 0, 0}, {0, 0, 0, 32768}};
   assay_tap_coordinates at = ASSAY_TAP_COORDINATES;
   check(assay_tap_log_at(&at, "x", 0, ASSAY_TAP_F32, values, shape, 2));
   at.sequence = "0";
@@ -227,8 +227,10 @@ static void log_coordinates(void) {
   at.phase = 3;
   printf("%d", assay_tap_log_at(&at, "x", 1, ASSAY_TAP_F32, values, shape, 2));
   at.phase = 0;
-  at.rank = ranks + 2;
-  printf("%d", assay_tap_log_at(&at, "x", 1, ASSAY_TAP_F32, values, shape, 2));
+  for (int i = 2; i < 4; ++i) {
+    at.rank = ranks + i;
+    printf("%d", assay_tap_log_at(&at, "x", 1, ASSAY_TAP_F32, values, shape, 2));
+  }
 }
 
 static void log_batch_header(void) {

@@ -118,6 +118,7 @@ SuiteOptions suite_options(const EngineArguments& arguments) {
 int show(const EngineTable& table, EngineArguments& arguments, const std::string& command) {
   show_report(engine_table_reports(), table, arguments.report,
               {.command = "assay " + command + arguments.flags.typed()});
+  if (const std::string cut = table.cut_lines(); !cut.empty()) print_warning(cut);
   if (table.pass()) return kInParity;
   for (const TableColumn& each : table.columns) {
     if (!each.supports_nothing()) return kDiverged;

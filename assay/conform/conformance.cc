@@ -10,6 +10,7 @@
 #include "assay/conform/engine_process.h"
 #include "assay/conform/feature.h"
 #include "assay/conform/judge.h"
+#include "assay/conform/logged_output.h"
 #include "assay/conform/work_folder.h"
 #include "assay/log/log_reader.h"
 #include "base/error.h"
@@ -30,6 +31,8 @@ TableCell cell_of(const Feature& feature, const SuiteModel& model, const EngineD
   cell.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (answer.outcome == EngineAnswer::Outcome::kLogged) {
     judge(feature, precision_of(engine, feature), model.folder, cell);
+    cell.cut_line = cut_line_of(log);
+    if (!cell.cut_line.empty()) cell.add_text("the last line of its log is cut off");
   } else {
     cell.finding = finding_of(answer);
     cell.text = answer.message;

@@ -1,6 +1,11 @@
 #include "assay/conform/engine_table.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <set>
+
+#include "base/count_of.h"
 
 namespace assay {
 
@@ -18,6 +23,11 @@ bool is_right(Finding finding) {
 
 bool is_bad(Finding finding) {
   return !is_right(finding) && finding != Finding::kUnsupported;
+}
+
+void TableCell::add_text(std::string_view more) {
+  text += text.empty() ? "" : "; ";
+  text += more;
 }
 
 int64_t TableColumn::count(Finding finding) const {
@@ -41,6 +51,19 @@ std::vector<Finding> EngineTable::findings() const {
   }
   return {Finding::kHonoured, Finding::kIgnored, Finding::kMisread,
           Finding::kDiffers,  Finding::kCrashed, Finding::kUnsupported};
+}
+
+std::string EngineTable::cut_lines() const {
+  std::set<std::string> all;
+  for (const TableColumn& column : columns) {
+    for (const TableCell& cell : column.cells) {
+      if (!cell.cut_line.empty()) all.insert(cell.cut_line);
+    }
+  }
+  if (all.empty()) return {};
+  if (all.size() == 1) return *all.begin();
+  return fmt::format("{}; so is that of {}", *all.begin(),
+                     count_of(all.size() - 1, "log more", "logs more"));
 }
 
 bool EngineTable::pass() const {

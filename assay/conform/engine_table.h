@@ -61,9 +61,13 @@ struct TableCell {
   std::optional<double> from_nearest_mistake;
   std::string first_divergence;  // the first checkpoint that differs, where layers were logged
   std::string log;
-  std::string compare;  // compares the log again; empty where no log is
-  std::string command;  // that repeats all
-  double seconds = 0;   // that the engine took for it
+  std::string cut_line = {};  // which last line of a log was cut off and left out; empty: none was
+  std::string compare;        // compares the log again; empty where no log is
+  std::string command;        // that repeats all
+  double seconds = 0;         // that the engine took for it
+
+  // Adds to `text`, after a semicolon.
+  void add_text(std::string_view more);
 };
 
 struct TableColumn {
@@ -92,6 +96,9 @@ struct EngineTable {
 
   // Those that a table of this kind can have.
   std::vector<Finding> findings() const;
+  // Of the logs whose last line was cut off, the first, and how many more there are; empty: none
+  // is.
+  std::string cut_lines() const;
   // Whether there is an engine, nothing is bad, and each engine has something right.
   bool pass() const;
 };

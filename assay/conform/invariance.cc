@@ -191,6 +191,7 @@ class InvarianceCheck {
       alone_ = evaluate(kAlone, log);
       if (alone_.outcome != EngineAnswer::Outcome::kLogged) return;
     }
+    cut_line_ = cut_line_of(reference());
     try {
       for (int i = 1; i < kRepeats; ++i) {
         const Distances repeat = distances(reference(), path(fmt::format("{}_{}", kAlone, i)));
@@ -219,6 +220,7 @@ class InvarianceCheck {
       cell.finding = Finding::kCrashed;
       cell.text = error.what();
     }
+    tell_cut_lines(cell);
     return cell;
   }
 
@@ -241,6 +243,14 @@ class InvarianceCheck {
                          .log = log});
   }
   EngineAnswer evaluate_other() { return evaluate(other_, kAlone, path("other")); }
+
+  void tell_cut_lines(TableCell& cell) const {
+    cell.cut_line = cut_line_of(cell.log);
+    if (!cell.cut_line.empty()) cell.add_text("the last line of its log is cut off");
+    if (cut_line_.empty()) return;
+    cell.add_text("the last line of the log of the tokens alone is cut off");
+    if (cell.cut_line.empty()) cell.cut_line = cut_line_;
+  }
 
   // What is logged of the tokens alone, and whether it says anything of a surface.
   OutputShown shown() {
@@ -369,7 +379,8 @@ class InvarianceCheck {
   std::vector<int32_t> other_ = other_prompt(subject_.tokens);
   EngineAnswer alone_;
   OutputShown shown_;
-  Distances noise_;  // of the tokens alone
+  std::string cut_line_;  // of the log of the tokens alone
+  Distances noise_;       // of the tokens alone
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "assay/causes/find_causes.h"
+#include "assay/compare/log_index.h"
 #include "assay/compare/log_probabilities.h"
 #include "assay/compare/nothing_in_common.h"
 #include "assay/conform/explanations.h"
@@ -76,6 +77,17 @@ void explain(const Feature& feature, const Precision& precision, const std::stri
   cell.text = cause.sentence;
 }
 
+// Of several sequences, none of which is known to be of the case's tokens, nothing was compared.
+void fail_for_sequences(const std::string& log) {
+  const auto sequences = LogIndex::read_run(log, {});
+  if (sequences.size() < 2) return;
+  throw Error(fmt::format("its log holds {} sequences, such as '{}' and '{}', and none is known to "
+                          "be of the case's tokens",
+                          sequences.size(), printable(sequences[0]->sequence(), 40),
+                          printable(sequences[1]->sequence(), 40)),
+              log, "log one, without a name, or the tokens of each in the header");
+}
+
 // Takes the logits of the engine's log, or the output of its last layer if it has none.
 void find_output(const Feature& feature, const std::string& folder, TableCell& cell) {
   cell.checkpoint = kLogitsName;
@@ -93,6 +105,7 @@ void find_output(const Feature& feature, const std::string& folder, TableCell& c
   } catch (const NothingInCommon&) {
     cell.error.reset();
   }
+  fail_for_sequences(cell.log);
   throw Error(fmt::format("its log has no values of logits, logprobs or {} at the positions of the "
                           "case",
                           cell.checkpoint),

@@ -9,6 +9,9 @@
 
 #include "assay/compare/log_index.h"
 #include "assay/compare/log_probabilities.h"
+#include "assay/log/log_reader.h"
+#include "assay/log/run_files.h"
+#include "base/error.h"
 
 namespace assay {
 namespace {
@@ -110,6 +113,19 @@ OutputShown output_shown(const std::string& log, const std::vector<int32_t>& tok
     shown.of_others = std::sqrt(sum / static_cast<double>(n));
   }
   return shown;
+}
+
+std::string cut_line_of(const std::string& log) {
+  try {
+    for (const std::string& file : run_files(log)) {
+      LogReader reader(file, Depth::kKeys);
+      while (reader.next() != nullptr) {
+      }
+      if (!reader.warnings().empty()) return reader.warnings().front();
+    }
+  } catch (const Error&) {  // which the judge of the log throws, too
+  }
+  return "";
 }
 
 }  // namespace assay

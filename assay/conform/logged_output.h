@@ -25,4 +25,8 @@ OutputShown output_shown(const std::string& log, const std::vector<int32_t>& tok
                          const std::string& other_log, const std::vector<int32_t>& other_tokens,
                          const std::string& last_layer);
 
+// What a log lacks since its engine was stopped as it wrote: "a.jsonl:9: the last line is cut off
+// and was left out". Empty where it lacks nothing so, or cannot be read.
+std::string cut_line_of(const std::string& log);
+
 }  // namespace assay

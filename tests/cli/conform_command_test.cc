@@ -12,6 +12,7 @@
 namespace assay {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -125,6 +126,28 @@ TEST_F(ConformCommand, WhatShowsNoMistakeIsNotHonoured) {
       asked({"conform", "--command", engine, "--features", "embedding_multiplier"});
   EXPECT_EQ(outcome.exit_code, 2) << outcome.out << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("logs too little to tell it from an engine that"));
+}
+
+// Breaks if a log that ends within a record, as of an engine that was stopped, looked like one that
+// was to end there.
+TEST_F(ConformCommand, ALastLineThatIsCutOffIsSaid) {
+  const std::string cut = "; truncate -s -20 $ASSAY_LOG_FILE";
+  const std::vector<std::string> conform = {"conform", "--command", kOwn + cut, "--features",
+                                            "rope_theta*"};
+  const Outcome outcome = asked(conform);
+  EXPECT_THAT(outcome.err,
+              ContainsRegex("warning: .*rope_theta.*jsonl:[0-9]+: the last line is cut "
+                            "off and was left out; so is that of 3 logs more"));
+  for (const char* command : {"conform", "invariance"}) {
+    std::vector<std::string> arguments = {command,      "--command", kOwn + cut, "--features",
+                                          "rope_theta", "--format",  "json"};
+    const rapidjson::Document json = parsed(asked(arguments).out);
+    const bool is_conform = std::string(command) == "conform";
+    const rapidjson::Value& row = json["engines"][0][is_conform ? "features" : "surfaces"][0];
+    EXPECT_THAT(row["text"].GetString(), HasSubstr("the last line of its log is cut off"));
+  }
+  EXPECT_THAT(asked({"conform", "--command", kOwn, "--features", "rope_theta"}).err,
+              Not(HasSubstr("cut off")));
 }
 
 // Breaks if a CI that shows JUnit is green for an engine of which nothing was shown.

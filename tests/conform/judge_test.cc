@@ -136,6 +136,21 @@ TEST_F(Judge, LogsWithoutLogitsOrOfOtherTokensCrash) {
   EXPECT_EQ(other.finding, Finding::kCrashed) << other.text;
 }
 
+// Breaks if the reason were that there are no logits: the log has them, of unknown tokens.
+TEST_F(Judge, SequencesOfUnknownTokensAreNamed) {
+  std::string text;
+  log([&](const std::string& line) {
+    for (const char* name : {"a", "b"}) {
+      text += line.substr(0, line.size() - 1) + R"(,"sequence":")" + name + "\"}\n";
+    }
+    return line;
+  });
+  const TableCell two = judged(put("two.jsonl", text));
+  EXPECT_EQ(two.finding, Finding::kCrashed);
+  EXPECT_THAT(two.text, HasSubstr("holds 2 sequences, such as 'a' and 'b', and none is known to be "
+                                  "of the case's tokens; log one"));
+}
+
 TEST_F(Judge, FilesThatAreNoLogsCrash) {
   for (const char* text : {"hello\n", "{}\n", "[1]\n", "\n"}) {
     const TableCell verdict = judged(put("log.jsonl", text));

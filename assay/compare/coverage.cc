@@ -14,6 +14,7 @@
 #include "assay/compare/name_map.h"
 #include "assay/compare/nothing_in_common.h"
 #include "assay/compare/policy.h"
+#include "assay/compare/policy_names.h"
 #include "base/count_of.h"
 #include "base/error.h"
 #include "base/shell.h"
@@ -81,6 +82,14 @@ void check_names(const std::vector<std::shared_ptr<LogIndex>>& ref,
     return names;
   };
   const std::vector<std::string> names = names_of(ref);
+  std::vector<std::string> all = names_of(got);
+  all.insert(all.end(), names.begin(), names.end());
+  for (const LogIndex* log : {ref.front().get(), got.front().get()}) {
+    for (int32_t id = 0; id < log->raw_names().size(); ++id) {
+      all.push_back(log->raw_names().name(id));
+    }
+  }
+  check_policy_names(options.policy, all);
   const std::string& ref_path = ref.front()->path();
   try {
     options.selection.check_checkpoints(names, names_of(got), ref_path, got.front()->path());

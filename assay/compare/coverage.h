@@ -15,8 +15,8 @@
 
 namespace assay {
 
-// Throws Error if --checkpoints or --allow-missing names what neither log has: a mistyped name must
-// not leave out what it was to select.
+// Throws Error if --checkpoints or --allow-missing names what neither log has, or the policy what
+// no log can have: a mistyped name must not leave out what it was to select.
 void check_names(const std::vector<std::shared_ptr<LogIndex>>& ref,
                  const std::vector<std::shared_ptr<LogIndex>>& got, const CompareOptions& options);
 

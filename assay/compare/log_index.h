@@ -62,6 +62,7 @@ struct RunSource {
   bool mapped = false;
   std::vector<PartKind> parts;
   Rank sizes = {1, 1, 1, 1};  // how many ranks each axis has
+  NameTable raw_names;        // where a map gives others: as the log has them
 };
 
 // Reads records of an index; one for each thread.
@@ -120,6 +121,8 @@ class LogIndex {
     return at < entries_.size() ? entries_[at] : incomplete_[at - entries_.size()];
   }
   const NameTable& names() const { return names_; }
+  // The names of all sequences as the log has them, where a map gives others.
+  const NameTable& raw_names() const { return run_->raw_names; }
   const NameTable& teams() const { return teams_; }
   const std::vector<std::string>& warnings() const { return warnings_; }
   const std::string& sequence() const { return sequence_; }

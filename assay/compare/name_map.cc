@@ -153,6 +153,23 @@ std::string NameMap::suggest(const std::vector<std::string>& names) {
   return best;
 }
 
+bool NameMap::is_known_name(const std::string& name) {
+  static const std::vector<NameMap> maps = [] {
+    std::vector<NameMap> all;
+    for (const ReadyMap& ready : ready_maps()) all.push_back(load(std::string(ready.name)));
+    return all;
+  }();
+  MatchBudget budget;
+  return std::ranges::any_of(maps, [&](const NameMap& map) {
+    return std::ranges::any_of(map.rules_, [&](const Rule& rule) {
+      const auto match = rule.pattern.match(name, budget);
+      if (!match) return false;
+      // What rules leave out that name no layer is in a log by chance alone.
+      return rule.to ? *rule.to != rule.shown : match->layer.has_value();
+    });
+  });
+}
+
 bool NameMap::renames(const std::string& name, MatchBudget& budget) const {
   return std::any_of(rules_.begin(), rules_.end(), [&](const Rule& rule) {
     if (!rule.to) return false;

@@ -57,6 +57,8 @@ class NameMap {
   static std::vector<std::string> ready_names();
   // The ready map that knows most of `names`; empty if none knows any.
   static std::string suggest(const std::vector<std::string>& names);
+  // Whether a ready map has a rule for it that leaves it out, or gives it another name.
+  static bool is_known_name(const std::string& name);
 
   bool empty() const { return rules_.empty(); }
   // The architecture in a log's header, used where the user has not named one. Throws Error if the

@@ -137,11 +137,11 @@ std::set<std::string> read_model_hashes(const Value& measured, const std::string
   return hashes;
 }
 
+}  // namespace
+
 bool is_plain_name(const std::string& glob) {
   return glob.find_first_of("*?[\\") == std::string::npos;
 }
-
-}  // namespace
 
 Tolerance floor_tolerance(double k, double floor) {
   Tolerance tolerance;
@@ -185,6 +185,7 @@ Policy Policy::from_file(const std::string& path) {
       policy.default_ = read_tolerance(member.value, "'default'", path, k);
     } else if (key == "measured" && k) {
       policy.model_hashes_ = read_model_hashes(member.value, path);
+      policy.written_by_floors_ = true;
     } else if (key == "checkpoints") {
       for (const auto& entry : checked_object(member.value, "'checkpoints'", path).GetObject()) {
         const std::string glob = json_text_of(entry.name);

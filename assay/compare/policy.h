@@ -48,6 +48,9 @@ inline constexpr double kWidestTolerance = 0.99 * kRelL2Bound;
 // rel_l2 <= k times the floor, which is kLeastFloor at least; kWidestTolerance at most.
 Tolerance floor_tolerance(double k, double floor);
 
+// Whether a glob matches no name but itself.
+bool is_plain_name(const std::string& glob);
+
 // Which tolerance each checkpoint has.
 //
 // As a file: {"default": {"rel_l2": 1e-2}, "checkpoints": {"layer_*_output": {"rel_l2": 2e-6},
@@ -81,6 +84,9 @@ class Policy {
 
   // Those of the file that match none of `names`.
   std::vector<std::string> unused_globs(const std::vector<std::string>& names) const;
+  // Whether `assay floors` wrote the file, whose names are then those of the logs measured.
+  bool is_written_by_floors() const { return written_by_floors_; }
+  const std::string& path() const { return path_; }
 
  private:
   void add(const std::string& glob);  // without a limit yet
@@ -93,6 +99,7 @@ class Policy {
   std::string path_;
   bool built_in_ = false;
   bool measured_ = false;
+  bool written_by_floors_ = false;
   std::set<std::string> model_hashes_;
 };
 

@@ -79,6 +79,7 @@ std::vector<std::shared_ptr<LogIndex>> RunIndexer::read() {
     throw Error("the map knows none of the log's names", run_->path,
                 "give the map of the engine that wrote it");
   }
+  run_->raw_names = std::move(raw_names_);
   for (const auto& sequence : sequences_) sequence->finish();
   std::vector<std::string>& warnings = sequences_.front()->warnings_;
   warnings.insert(warnings.begin(), warnings_.begin(), warnings_.end());

@@ -4,31 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <set>
 
 #include "base/error.h"
 #include "base/json_file.h"
+#include "base/letters_apart.h"
 
 namespace assay {
 namespace {
 
 std::string_view view_of(const rapidjson::Value& text) {
   return {text.GetString(), text.GetStringLength()};
-}
-
-// Letters to add, to drop or to change so that one becomes the other (Levenshtein).
-size_t letters_apart(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, changed}));
-    }
-  }
-  return row.back();
 }
 
 // Whether `name`, which an object lacks, was meant by one that it has: a table that is left out by

@@ -10,6 +10,7 @@
 #include "base/count_of.h"
 #include "base/error.h"
 #include "base/json_file.h"
+#include "model/checkpoint.h"
 
 namespace assay {
 namespace {
@@ -40,10 +41,22 @@ Floors read_floors(const JsonNode& node) {
   return floors;
 }
 
-std::map<std::string, Floors> read_floor_table(const std::optional<JsonNode>& node) {
+bool is_checkpoint(const std::string& name) {
+  return parse_checkpoint_name(name).known;
+}
+
+bool is_kind(const std::string& name) {
+  return find_checkpoint(name, true) || find_checkpoint(name, false);
+}
+
+// Under a mistyped name a floor holds nothing, and a wider one, of the kind, applies.
+std::map<std::string, Floors> read_floor_table(const JsonNode& node,
+                                               bool (*is_known)(const std::string&)) {
   std::map<std::string, Floors> table;
-  if (!node) return table;
-  for (const auto& [checkpoint, floors] : node->members()) table[checkpoint] = read_floors(floors);
+  for (const auto& [name, floors] : node.members()) {
+    if (!is_known(name)) floors.fail("is of no checkpoint that a network has", "correct its name");
+    table[name] = read_floors(floors);
+  }
   return table;
 }
 
@@ -135,8 +148,10 @@ GoldenFile read_file(const JsonNode& node, const GoldenManifest& manifest,
   file.sha256 = node.at("sha256").sha256();
   file.source = read_source(node);
   file.command = read_command(node);
-  file.floors = read_floor_table(node.at("floors"));
-  file.floors_by_checkpoint = read_floor_table(node.find("floors_by_checkpoint"));
+  file.floors = read_floor_table(node.at("floors"), is_kind);
+  if (const auto by_checkpoint = node.find("floors_by_checkpoint")) {
+    file.floors_by_checkpoint = read_floor_table(*by_checkpoint, is_checkpoint);
+  }
   for (const JsonNode& each : node.at("logs").items()) {
     file.logs.push_back(read_log(each, manifest));
     if (!log_names.insert(file.logs.back().file).second) {

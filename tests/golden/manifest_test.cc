@@ -114,6 +114,9 @@ TEST_F(ManifestTest, ErrorsNameFileAndKey) {
       {"[8]", "[]", "'files[1].texts[0].greedy' is empty"},
       {"\"floors_by_checkpoint\"", "\"floors_by_chekpoint\"",
        "'files[0]' has the key 'floors_by_chekpoint': is it 'floors_by_checkpoint'?"},
+      {"\"layer_0_output\"", "\"layer_0_ouput\"",
+       "'files[0].floors_by_checkpoint.layer_0_ouput' is of no checkpoint that a network has"},
+      {"{\"output\"", "{\"outputs\"", "'files[0].floors.outputs' is of no checkpoint"},
       {"\"positions\": [0]", "\"position\": [0]", "'files[0].logs[1]' has the key 'position': is"},
       {"\"logs\": []", "\"logs\": {}", "'files[1].logs' is not an array"},
   };

@@ -7,8 +7,14 @@
 
 #include "base/error.h"
 #include "base/input_file.h"
+#include "base/interrupt.h"
 
 namespace assay {
+namespace {
+
+constexpr size_t kMaxTextBytes = size_t{256} << 20;
+
+}  // namespace
 
 std::string read_text_file(const std::string& path) {
   const auto close = [](std::FILE* file) {
@@ -23,6 +29,10 @@ std::string read_text_file(const std::string& path) {
   std::string text;
   char buffer[1 << 16];
   while (const size_t count = std::fread(buffer, 1, sizeof(buffer), file.get())) {
+    check_interrupted();
+    if (text.size() + count > kMaxTextBytes) {
+      throw Error("is longer than 256 MiB", path, "give a shorter text");
+    }
     text.append(buffer, count);
   }
   if (std::ferror(file.get()) != 0) {

@@ -328,6 +328,8 @@ TEST_F(RunCommand, EveryMistakeHasItsMessage) {
                path("none") + ": cannot open: No such file or directory; check the path");
   expect_error({"run", model, "--prompt-file", folder_},
                folder_ + ": is a directory; give the path of a file");
+  expect_error({"run", model, "--prompt-file", "/dev/zero"},
+               "/dev/zero: is longer than 256 MiB; give a shorter text");
   expect_error({"run", model, "--tokens", "1", "--log", "/no/such/folder/log"},
                "/no/such/folder/log: cannot open the log for writing: No such file or directory; "
                "log into an existing folder that is writable");

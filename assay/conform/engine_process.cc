@@ -82,8 +82,12 @@ EngineProcess::~EngineProcess() {
 }
 
 EngineAnswer EngineProcess::run(const EngineCase& engine_case) {
-  std::error_code ignored;
-  std::filesystem::remove(engine_case.log, ignored);
+  std::error_code failed;
+  std::filesystem::remove(engine_case.log, failed);
+  if (failed) {
+    throw Error("cannot remove the log of an earlier run: " + failed.message(), engine_case.log,
+                "remove it, or give another folder with --work");
+  }
   EngineAnswer answer = serves_ ? ask(engine_case) : run_once(engine_case);
   if (answer.outcome == Outcome::kLogged && !has_log(engine_case.log)) {
     answer = {Outcome::kCrashed, "said that it logged, and wrote no log"};

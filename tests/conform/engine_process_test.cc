@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "base/error.h"
@@ -54,6 +55,14 @@ TEST_F(Engine, CannotPassByAnOldLog) {
   EXPECT_EQ(answer.outcome, Outcome::kCrashed);
   EXPECT_EQ(answer.message, "said that it logged, and wrote no log");
   EXPECT_EQ(once(": > $ASSAY_LOG_FILE").outcome, Outcome::kCrashed);
+}
+
+// Nor by one that stays because it cannot be removed, as in a folder of somebody else's.
+TEST_F(Engine, IsNotRunWhereAnOldLogStays) {
+  std::filesystem::create_directories(path("log/inner"));
+  EXPECT_THAT([&] { once("touch " + path("ran")); },
+              ThrowsMessage<Error>(HasSubstr("log: cannot remove the log of an earlier run: ")));
+  EXPECT_FALSE(std::filesystem::exists(path("ran")));
 }
 
 TEST_F(Engine, SaysWhatItDoesNotSupport) {

@@ -16,7 +16,8 @@ ORDER = "night, added, engine, model, type, prompt, run, reference"
 class Results:
     """DATASET/results/JUDGE/: rows judged by one program under one policy. A file appears whole or not at all.
 
-    Each row names what run.json said of its two runs, so that a run that says something else is judged again.
+    Its name is a hash of its text, so that what was changed since does not count. Each row names what run.json said of
+    its two runs, so that a run that says something else is judged again.
     """
 
     def __init__(self, folder, job, runs):
@@ -42,10 +43,13 @@ class Results:
             path = os.path.join(self.folder, name)
             try:
                 with open(path) as file:
-                    for line in file:
-                        row = json.loads(line)
-                        if row.pop("stated", None) == self.stated_of(row):
-                            rows[row["ref"], row["got"]] = row
+                    text = file.read()
+                if name != name_of(text):
+                    raise ValueError("is not what was kept there")
+                for line in text.splitlines():
+                    row = json.loads(line)
+                    if row.pop("stated", None) == self.stated_of(row):
+                        rows[row["ref"], row["got"]] = row
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 raise Problem(f"{path}: {one_line(error)}; remove it, and its pairs are judged again") from None
         return rows
@@ -55,7 +59,12 @@ class Results:
         text = "".join(json.dumps({**row, "stated": self.stated_of(row)}) + "\n"
                        for row in rows if "problem" not in row)  # fmt: skip
         if text:
-            write_whole(os.path.join(self.folder, hashlib.sha256(text.encode()).hexdigest()[:16] + ".jsonl"), text)
+            write_whole(os.path.join(self.folder, name_of(text)), text)
+
+
+def name_of(text):
+    """Of a file of rows."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16] + ".jsonl"
 
 
 def write_whole(path, text):

@@ -407,7 +407,10 @@ class Fleet(FleetCase):
     def test_bad_results_are_told(self):
         table, _ = self.judged()
         part = next(table.parent.glob("judge=*/*.jsonl"))
-        for damaged in (part.read_text()[:-20], "5\n"):
+        whole = part.read_text()
+        changed = whole.replace('"failed": 0', '"failed": 1', 1)
+        self.assertNotEqual(changed, whole)
+        for damaged in (whole[:-20], "5\n", changed, "".join(whole.splitlines(True)[1:])):
             part.write_text(damaged)
             answer = self.fleet("compare", self.dataset, "--results", table.parent)
             self.expect_error(answer, "remove it, and its pairs are judged again")

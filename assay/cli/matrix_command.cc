@@ -34,13 +34,19 @@ std::string manifest_beside(const std::string& ref_path) {
   const std::string path =
       (std::filesystem::path(ref_path).parent_path() / "manifest.json").string();
   std::error_code none;
-  return std::filesystem::exists(path, none) && is_golden_manifest(path) ? path : "";
+  return std::filesystem::exists(path, none) ? path : "";
 }
 
-// The floors of that golden, or the built-in tolerance.
+// The floors of that golden, or the built-in tolerance, which is wider: not for a manifest that is
+// damaged.
 Policy floors_beside(const std::string& ref_path, const std::string& got_path) {
   const std::string manifest_path = manifest_beside(ref_path);
-  return manifest_path.empty() ? Policy() : policy_for_logs(manifest_path, "", ref_path, got_path);
+  if (manifest_path.empty()) return Policy();
+  if (!is_golden_manifest(manifest_path)) {
+    throw Error("is beside the reference, and is not a golden's manifest", manifest_path,
+                "repair it, or give the tolerances with --policy");
+  }
+  return policy_for_logs(manifest_path, "", ref_path, got_path);
 }
 
 // The error of the first such log, and how many more the report names.

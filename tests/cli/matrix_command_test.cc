@@ -126,6 +126,23 @@ TEST_F(MatrixCommand, TakesAManifestAndOverwritesNoInput) {
   EXPECT_EQ(contents(log), before);
 }
 
+// Breaks if the built-in tolerance, which is wider, took the place of floors that cannot be read.
+TEST_F(MatrixCommand, ADamagedManifestBesideTheReferenceIsAnError) {
+  const std::string log = engine_log("mine.jsonl", "f32.jsonl", false);
+  const std::string whole = contents(golden("manifest.json"));
+  std::filesystem::create_directory(path("golden"));
+  const std::string ref = put("golden/f32.jsonl", contents(golden("f32.jsonl")));
+  for (const std::string& text : {whole.substr(0, whole.size() / 2), std::string("{}")}) {
+    const std::string manifest = put("golden/manifest.json", text);
+    const Outcome outcome = run({"matrix", ref, log});
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.out << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr(manifest + ": is beside the reference, and is not a "));
+    EXPECT_EQ(run({"matrix", ref, log, "--policy", golden("manifest.json")}).exit_code, 0);
+  }
+  put("golden/manifest.json", whole);
+  EXPECT_EQ(run({"matrix", ref, log}).exit_code, 0);
+}
+
 TEST_F(MatrixCommand, ARunWithoutAReferenceIsNoParity) {
   const std::string log = engine_log("mine.jsonl", "f32.jsonl", false);
   const std::string other = path("other.jsonl");

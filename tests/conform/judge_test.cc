@@ -172,6 +172,17 @@ TEST_F(Judge, SaysHowManyPositionsWereCompared) {
   EXPECT_EQ(verdict.text, fmt::format("at 1 of {} positions", feature().tokens.size()));
 }
 
+// Breaks if a NaN under a name of the engine's own counted as a position that it does not log.
+TEST_F(Judge, NaNUnderANameOfItsOwnIsNoPosition) {
+  const TableCell verdict = judged(log([](const std::string& line) {
+    const std::string own = with_first_value(renamed(line, "logits", "mine"), "\"NaN\"");
+    return line + "\n" + own;
+  }));
+  EXPECT_EQ(verdict.finding, Finding::kHonoured) << verdict.text;
+  EXPECT_EQ(verdict.text, "");
+  EXPECT_EQ(verdict.error->total, std::ssize(feature().tokens));
+}
+
 // Breaks if a feature that a part of the logits shows read like one that all of them do.
 TEST_F(Judge, SaysThatAPartOfTheLogitsWasCompared) {
   const TableCell verdict = judged(log([](const std::string& line) {

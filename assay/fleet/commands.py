@@ -164,23 +164,29 @@ def compare(options):
 
 
 def report(options):
-    table = options["table"]
+    table, output = options["table"], options["output"]
     if not os.path.isfile(table):
         table = os.path.join(options["table"], "results", "results.parquet")
-    if not os.path.isfile(table):
-        raise Problem(f"{options['table']}: no results; run assay fleet compare first, and give the dataset or its results.parquet")
+    if output and os.path.realpath(output) == os.path.realpath(table):
+        raise Problem(f"{output}: the report would overwrite its input; give another -o")
     try:
+        if not os.path.isfile(table):
+            raise Problem(f"{options['table']}: no results; run assay fleet compare first, and give the dataset or its results.parquet")
         data = report_data(table, options["night"], options["dataset"] or os.path.dirname(os.path.dirname(os.path.abspath(table))))
-    except duckdb.Error as error:
+    except (duckdb.Error, Problem) as error:
+        if os.path.isfile(output):  # of an earlier night
+            os.remove(output)
+        if isinstance(error, Problem):
+            raise
         raise Problem(f"{table}: {one_line(str(error))[:MOST_PROBLEM]}; run assay fleet compare again") from None
+    if options["json"]:
+        print(json.dumps(data))
+        return 0
     with tempfile.TemporaryDirectory(prefix="assay-fleet-") as folder:
         path = os.path.join(folder, "report.json")
         with open(path, "w") as file:
             json.dump(data, file)
-        if options["json"]:
-            print(json.dumps(data))
-            return 0
-        return subprocess.run([options["program"], "fleet", "page", path, "-o", options["output"]]).returncode
+        return subprocess.run([options["program"], "fleet", "page", path, *(["-o", output] if output else [])]).returncode
 
 
 def run_command():

@@ -31,6 +31,19 @@ class Report(FleetCase):
         self.assertEqual((first["before"], first["counts"]["new"]), (None, 0))
         self.expect_error(self.fleet("report", table, "--night", "2026-11-09"), "has no run")
 
+    def test_the_page_goes_to_standard_output_or_to_a_file_of_its_own(self):
+        table, _ = self.judged()
+        answer = self.fleet("report", table)
+        self.assertEqual((answer.returncode, answer.stderr), (0, ""))
+        self.assertTrue(answer.stdout.startswith("<!doctype html>"), answer.stdout[:100])
+        self.assertEqual(self.fleet("report", table, "-o", "night.html").returncode, 0)
+        self.assertEqual(len((self.folder / "night.html").read_text()), len(answer.stdout))
+        before = table.read_bytes()
+        self.expect_error(self.fleet("report", table, "-o", table), "the report would overwrite its input; give another -o")
+        self.assertEqual(table.read_bytes(), before)
+        self.expect_error(self.fleet("report", table, "--night", "2026-11-09", "-o", "night.html"), "has no run")
+        self.assertFalse((self.folder / "night.html").exists())  # that of an earlier run does not outlive the error
+
     def test_the_report_says_what_did_not_run_tonight(self):
         dataset = self.copy()
         gone = [path.parent for path in dataset.glob("run=*/run.json")

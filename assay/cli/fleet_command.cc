@@ -19,10 +19,12 @@
 #include "assay/cli/report_flags.h"
 #include "assay/cli/selection_flags.h"
 #include "assay/cli/text_file.h"
+#include "assay/compare/policy.h"
 #include "assay/convert/python.h"
 #include "assay/fleet/fleet_page.h"
 #include "assay/fleet/judge.h"
 #include "assay/golden/floors.h"
+#include "assay/golden/manifest.h"
 #include "assay/report/json_object.h"
 #include "base/error.h"
 
@@ -84,8 +86,19 @@ void append_maps(const std::vector<std::string>& maps, JsonObject& object) {
   });
 }
 
+// For workers on other machines. Throws Error for what is no policy, before anything is judged.
+std::string policy_text(const std::string& path) {
+  if (path.empty()) return "";
+  if (is_golden_manifest(path)) {
+    read_golden_manifest(path);
+  } else {
+    Policy::from_file(path);
+  }
+  return read_text_file(path);
+}
+
 int compare_dataset(const FleetArguments& arguments) {
-  const std::string policy = arguments.policy.empty() ? "" : read_text_file(arguments.policy);
+  const std::string policy = policy_text(arguments.policy);
   return run_script(options_with("compare", [&](JsonObject& object) {
     object.member("dataset", arguments.dataset);
     object.member("reference", arguments.reference);

@@ -197,7 +197,8 @@ def run_command():
     except Problem as problem:
         tell(problem)
     except (OSError, duckdb.Error, MemoryError) as error:
-        tell(f"{options.get('dataset') or options.get('table')}: {one_line(error)[:MOST_PROBLEM] or type(error).__name__}")
+        place = getattr(error, "filename", None) or options.get("dataset") or options.get("table")
+        tell(f"{place}: {one_line(error)[:MOST_PROBLEM] or type(error).__name__}")
     except KeyboardInterrupt:
         tell("interrupted; what was judged is kept, and the same command goes on")
         sys.stdout.flush()

@@ -391,6 +391,8 @@ class Fleet(FleetCase):
         self.expect_error(self.fleet("compare", self.dataset, "--reference", "nobody"), "no run is of the reference (nobody)")
         self.expect_error(self.fleet("compare", "nothing://x"), "nothing://x")
         self.expect_error(self.fleet("compare", f"file://{self.dataset}"), "give --results FOLDER")
+        (self.folder / "file").touch()
+        self.expect_error(self.fleet("compare", self.dataset, "--results", "file"), "assay: file: File exists")
         self.expect_error(self.fleet("report", "empty"), "run assay fleet compare first")
         (self.folder / "results.parquet").write_text("not one")
         self.expect_error(self.fleet("report", "results.parquet"), "results.parquet")
@@ -460,9 +462,13 @@ class Fleet(FleetCase):
         diverged = dict(query(table, "SELECT engine[1], count(*) FILTER (NOT pass) FROM results GROUP BY engine"))
         self.assertEqual((diverged["a"], diverged["b"], diverged["c"]), (0, 0, 5))
         self.assertGreater(diverged["d"], 10)
-        policy.write_text("{")
-        _, answer = self.compare(self.dataset, "--policy", policy, code=2)
-        self.assertIn("200 not judged", answer.stdout)
+        wrong = {"{": "is not valid JSON", '{"default": {"rel_l2": 5}}': "lets anything pass", '{"schema": 2}': "is missing"}
+        for text, problem in wrong.items():
+            policy.write_text(text)
+            answer = self.fleet("compare", self.dataset, "--results", "none", "--policy", policy)
+            self.expect_error(answer, problem)
+            self.assertIn(f"assay: {policy}: ", answer.stderr)
+        self.assertFalse((self.folder / "none").exists())
 
 
 if __name__ == "__main__":

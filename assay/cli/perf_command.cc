@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,11 +10,13 @@
 #include "assay/cli/flags.h"
 #include "assay/cli/output.h"
 #include "assay/cli/report_flags.h"
+#include "assay/perf/bench_file.h"
 #include "assay/perf/model_verdict.h"
 #include "assay/perf/perf_report.h"
 #include "assay/perf/perf_text.h"
 #include "base/count_of.h"
 #include "base/error.h"
+#include "base/mapped_file.h"
 
 namespace assay {
 namespace {
@@ -29,10 +32,18 @@ struct PerfArguments {
   ReportFlags report;
 };
 
+// A copy of the base would be as fast as it, whatever the head is.
+void refuse_copy(const std::string& base, const std::string& head) {
+  if (!std::ranges::equal(MappedFile(base).bytes(), MappedFile(head).bytes())) return;
+  throw Error(fmt::format("has the bytes of {}", printable(base)), head,
+              "no two runs measure the same times: give what the head measured");
+}
+
 SpeedAndAccuracy judge(const PerfArguments& arguments) {
-  SpeedAndAccuracy judged{compare_benches(read_bench_file(arguments.base),
-                                          read_bench_file(arguments.head), arguments.options),
-                          {}};
+  const BenchFile base = read_bench_file(arguments.base);
+  const BenchFile head = read_bench_file(arguments.head);
+  refuse_copy(arguments.base, arguments.head);
+  SpeedAndAccuracy judged{compare_benches(base, head, arguments.options), {}};
   if (!arguments.accuracy.empty()) {
     judged.models = judge_models(judged.speed, read_accuracy(arguments.accuracy[0]),
                                  read_accuracy(arguments.accuracy[1]));

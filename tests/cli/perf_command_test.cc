@@ -13,7 +13,7 @@ class PerfCommand : public Program {
  protected:
   // `count` repetitions of two benchmarks, the second one slower by `slowdown`.
   std::string bench(const std::string& name, double slowdown, int count = 12) {
-    std::string text = R"({"context": {}, "benchmarks": [)";
+    std::string text = R"({"context": {"date": ")" + name + R"("}, "benchmarks": [)";
     for (int i = 0; i < count; ++i) {
       const double wave = 1 + 0.001 * (i * 7 % 5);
       text += i > 0 ? "," : "";
@@ -44,6 +44,10 @@ TEST_F(PerfCommand, OnlyAConfirmedSlowFails) {
   expect_error({"perf", base, base},
                base + ": is the same file as " + base +
                    "; compared with itself it shows nothing: give the one that is judged");
+  const std::string copy = put("copy.json", contents(base));
+  expect_error({"perf", base, copy},
+               copy + ": has the bytes of " + base +
+                   "; no two runs measure the same times: give what the head measured");
   EXPECT_EQ(run({"perf", base, bench("fast.json", 0.9)}).exit_code, 0);
   const Outcome slow = run({"perf", base, bench("slow.json", 1.1)});
   EXPECT_EQ(slow.exit_code, 1);
@@ -147,11 +151,11 @@ TEST_F(PerfCommand, HostsAreNotComparedUnlessAccepted) {
   const auto of_host = [&](const std::string& name) {
     std::string changed = text;
     return put(name + ".json",
-               changed.replace(text.find("{}"), 2, "{\"host_name\": \"" + name + "\"}"));
+               changed.insert(text.find("\"date\""), R"("host_name": ")" + name + R"(", )"));
   };
   const std::string left = of_host("left");
   const std::string right = of_host("right");
-  EXPECT_EQ(run({"perf", left, put("again.json", contents(left))}).exit_code, 0);
+  EXPECT_EQ(run({"perf", left, put("again.json", contents(left) + "\n")}).exit_code, 0);
   expect_error({"perf", left, right},
                right + ": host_name is right here and left in " + left +
                    ": times of unlike runs cannot be compared; run both by turns on one machine: "
@@ -234,7 +238,7 @@ TEST_F(PerfCommand, KeepsTheSummaryUnderAMebibyte) {
   }
   const std::string base = put("base.json", text + "]}");
   const Outcome outcome =
-      run({"perf", base, put("head.json", contents(base)), "--format", "github"});
+      run({"perf", base, put("head.json", contents(base) + "\n"), "--format", "github"});
   EXPECT_LT(outcome.out.size(), size_t{1} << 20);
   EXPECT_THAT(outcome.out, testing::HasSubstr("more benchmarks do not fit into the summary."));
 }

@@ -73,6 +73,8 @@ int run(const PerfArguments& arguments) {
   arguments.flags.apply();
   arguments.report.check_output(arguments.flags.inputs());
   refuse_same_file(arguments.base, arguments.head);
+  const std::vector<std::string>& accuracy = arguments.accuracy;
+  if (!accuracy.empty()) refuse_same_file(accuracy[0], accuracy[1]);
   const SpeedAndAccuracy judged = judge(arguments);
   show_report(perf_reports(), judged, arguments.report);
   if (judged.fails()) return kDiverged;

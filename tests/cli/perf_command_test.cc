@@ -206,7 +206,11 @@ TEST_F(PerfCommand, RefusesWhatBreaksItsFloor) {
   const std::string after = folder("after", "2.5");
   const std::string base = bench("base.json", 1.0);
   const std::string head = bench("fast.json", 0.9);
-  EXPECT_EQ(run({"perf", base, head, "--accuracy", before, before}).exit_code, 0);
+  const std::string as_exact = folder("as_exact", "0.8");
+  EXPECT_EQ(run({"perf", base, head, "--accuracy", before, as_exact}).exit_code, 0);
+  expect_error({"perf", base, head, "--accuracy", before, before},
+               before + ": is the same file as " + before +
+                   "; compared with itself it shows nothing: give the one that is judged");
   const Outcome refused = run({"perf", base, head, "--accuracy", before, after});
   EXPECT_EQ(refused.exit_code, 1);
   EXPECT_THAT(refused.out, testing::StartsWith("REFUSED  0 slower, 1 faster, "));

@@ -23,7 +23,7 @@ bool is_misspelt(std::string_view own, std::string_view name) {
   constexpr size_t kShortest = 6;
   constexpr size_t kMost = 2;
   return name.size() >= kShortest && own.size() <= name.size() + kMost &&
-         letters_apart(own, name) <= kMost;
+         own.size() + kMost >= name.size() && letters_apart(own, name) <= kMost;
 }
 
 }  // namespace

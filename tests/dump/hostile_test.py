@@ -225,12 +225,14 @@ class Hostile(DumpCase):
         torch.save({"value": rows, "meta": {}}, dumper / "step=0___rank=0___dump_index=2___name=non_intrusive__model.norm.inputs.0.pt")
         torch.save({"final_norm": rows}, passes / "TP0_PP0_Rank0_pid1" / "Pass00000.pt")
         safetensors.numpy.save_file({"final_norm": rows.numpy()}, shards / "model.safetensors")
-        for folder, kind in ((dumper, "of sglang"), (passes, "of sglang"), (shards, "safetensors")):
+        self.assertNotIn("not read", self.assay("import", dumper, code=0).stderr)
+        torch.save({"value": rows * 2}, dumper / "logits.pt")
+        error = self.assay("import", dumper, code=0).stderr
+        self.assertRegex(error, "dumper: 1 file is not read, the first 'logits.pt': .*of sglang")
+        for folder, kind in ((passes, "of sglang"), (shards, "safetensors")):
             with self.subTest(folder.name):
                 self.assertNotIn("not read", self.assay("import", folder, code=0).stderr)
                 torch.save({"value": rows * 2}, folder / "logits.pt")
-                error = self.assay("import", folder, code=0).stderr
-                self.assertRegex(error, f"{folder.name}: 1 file is not read, the first 'logits.pt': .*{kind}")
                 np.save(folder / "embedding.npy", rows.numpy())
                 error = self.assay("import", folder, code=0).stderr
                 self.assertRegex(error, f"{folder.name}: 2 files are not read, the first 'embedding.npy': .*{kind}")

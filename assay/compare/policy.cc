@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "assay/compare/log_probabilities.h"
 #include "base/error.h"
 #include "base/json_file.h"
 
@@ -213,21 +214,38 @@ std::vector<std::string> Policy::unused_globs(const std::vector<std::string>& na
                           : std::any_of(names.begin(), names.end(), [&](const std::string& name) {
                               return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
                             });
-    if (!used) unused.push_back(glob);
+    if (!used &&
+        !(holds_log_probabilities(glob) && known.contains(std::string(kLogProbabilitiesName)))) {
+      unused.push_back(glob);
+    }
   }
   return unused;
 }
 
-Tolerance Policy::tolerance(const std::string& checkpoint) const {
-  if (rule_) return rule_(checkpoint);
+const Tolerance* Policy::find(const std::string& checkpoint) const {
   const auto name = names_.find(checkpoint);
   const size_t place = name == names_.end() ? globs_.size() : name->second;
   for (const size_t at : patterns_) {
     if (at > place) break;
     const auto& [glob, tolerance] = globs_[at];
-    if (fnmatch(glob.c_str(), checkpoint.c_str(), 0) == 0) return tolerance;
+    if (fnmatch(glob.c_str(), checkpoint.c_str(), 0) == 0) return &tolerance;
   }
-  if (place < globs_.size()) return globs_[place].second;
+  return place < globs_.size() ? &globs_[place].second : nullptr;
+}
+
+// Floors of logits are not those of log-probabilities, whose values are others.
+bool Policy::holds_log_probabilities(const std::string& glob) const {
+  return !measured_ && fnmatch(glob.c_str(), std::string(kLogitsName).c_str(), 0) == 0 &&
+         find(std::string(kLogProbabilitiesName)) == nullptr;
+}
+
+Tolerance Policy::tolerance(const std::string& checkpoint) const {
+  if (rule_) return rule_(checkpoint);
+  const Tolerance* found = find(checkpoint);
+  if (found == nullptr && checkpoint == kLogProbabilitiesName && !measured_) {
+    found = find(std::string(kLogitsName));
+  }
+  if (found != nullptr) return *found;
   if (default_) return *default_;
   throw Error(fmt::format("has no floor for '{}'", printable(checkpoint, 80)), path_,
               "leave it out with --checkpoints, or measure it with assay floors");

@@ -72,7 +72,8 @@ class Policy {
   // mistyped must not loosen a test, or has a limit at or beyond its bound.
   static Policy from_file(const std::string& path);
 
-  // Throws Error if a measured file has none for it.
+  // Log-probabilities have that of logits where no glob names them. Throws Error if a measured file
+  // has none for it.
   Tolerance tolerance(const std::string& checkpoint) const;
 
   // Whether it is the one that holds where none is given.
@@ -90,6 +91,10 @@ class Policy {
 
  private:
   void add(const std::string& glob);  // without a limit yet
+  // What the first glob that matches it has; null without one.
+  const Tolerance* find(const std::string& checkpoint) const;
+  // Whether the glob, of logits, stands for log-probabilities too.
+  bool holds_log_probabilities(const std::string& glob) const;
 
   std::function<Tolerance(const std::string&)> rule_;  // if there is one, it alone holds
   std::optional<Tolerance> default_;

@@ -9,7 +9,9 @@ namespace assay {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 class PolicyTest : public LogFiles {};
 
@@ -27,6 +29,24 @@ TEST_F(PolicyTest, FirstMatchingGlobApplies) {
   EXPECT_EQ(policy.tolerance("layer_1_q").max_abs, 2);
   EXPECT_EQ(policy.tolerance("logits").max_abs, 0.5);
   EXPECT_FALSE(policy.tolerance("logits").rel_l2.has_value());
+}
+
+// Breaks if a reference that logs log-probabilities got the wider default.
+TEST_F(PolicyTest, LogProbabilitiesHaveTheToleranceOfLogits) {
+  const auto read = [&](const std::string& text) { return Policy::from_file(put("p.json", text)); };
+  const Policy logits =
+      read(R"({"checkpoints": {"logits": {"rel_l2": 1e-6}}, "default": {"rel_l2": 0.01}})");
+  EXPECT_EQ(logits.tolerance("logprobs").rel_l2, 1e-6);
+  EXPECT_EQ(logits.tolerance("output_norm").rel_l2, 0.01);
+  EXPECT_THAT(logits.unused_globs({"logprobs"}), IsEmpty());
+  EXPECT_THAT(logits.unused_globs({"output_norm"}), ElementsAre("logits"));
+  const Policy both =
+      read(R"({"checkpoints": {"logits": {"rel_l2": 1e-6}, "logprob*": {"rel_l2": 1e-5}}})");
+  EXPECT_EQ(both.tolerance("logprobs").rel_l2, 1e-5);
+  EXPECT_THAT(both.unused_globs({"logprobs"}), ElementsAre("logits"));
+  // Floors are of what was measured.
+  const Policy measured = read(R"({"k": 4, "checkpoints": {"logits": {"floor": 1e-6}}})");
+  EXPECT_THAT(error_of([&] { measured.tolerance("logprobs"); }), HasSubstr("has no floor"));
 }
 
 // Breaks if a mistyped or hostile policy loosened a test or crashed.

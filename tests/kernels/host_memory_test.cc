@@ -147,7 +147,7 @@ TEST(HostMemory, PiecesAreFoundWhereARegionHasNoRoom) {
     void* const kept = std::malloc(size_t{4} << 20U);
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     if (mallopt(M_MMAP_THRESHOLD, 32 << 20) == 0) _exit(4);  // the most that glibc takes
-    void* volatile heap = std::malloc(size_t{4} << 20U);  // else the compiler leaves it out
+    void* volatile heap = std::malloc(size_t{4} << 20U);     // else the compiler leaves it out
     std::free(heap);
     if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(2);
     try {

@@ -51,12 +51,9 @@ void with_products(TensorType type, const Body& body) {
 
 int64_t matmul_scratch(const MatmulCall& m) {
   if (!uses_tiles(m)) return others().scratch(m);
-  const int64_t columns = m.w.columns;
   int64_t floats = 0;
-  with_products(m.w.type, [&]<class Products>() {
-    floats = panels_at_once<Products>(columns) * Products::panel_floats(columns) +
-             Products::partial_floats(columns);
-  });
+  with_products(m.w.type,
+                [&]<class Products>() { floats = scratch_floats<Products>(m.w.columns); });
   return floats;
 }
 

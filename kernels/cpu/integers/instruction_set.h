@@ -47,8 +47,7 @@ static void round_activations(const MatmulCall& m, int64_t first, int64_t last, 
 static int64_t matmul_scratch(const MatmulCall& m) {
   if (m.n_tokens < kTokensWorthPanel) return 0;
   return with_activations(m.w.type, [&]<class Activations>(Activations) {
-    return panels_at_once<Activations>(m.w.columns) * Activations::panel_floats(m.w.columns) +
-           Activations::partial_floats(m.w.columns);
+    return scratch_floats<PanelProducts<Activations>>(m.w.columns);
   });
 }
 

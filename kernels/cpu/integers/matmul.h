@@ -98,7 +98,6 @@ struct Int8Activations {
   static constexpr int64_t kTileTokens = kInt8Tokens;
   static int64_t token_bytes(int64_t columns) { return quantized_row_bytes(columns); }
   static int64_t panel_floats(int64_t columns) { return ASSAY_ISA::panel_floats(columns); }
-  static int64_t partial_floats(int64_t) { return 8 * kTileTokens * kPanelRows; }
   static void round_token(const float* x, int64_t columns, uint8_t* out) {
     quantize_row(x, columns, out);
   }
@@ -111,7 +110,6 @@ struct Int16Activations {
   static constexpr int64_t kTileTokens = kInt16Tokens;
   static int64_t token_bytes(int64_t columns) { return pair_row_bytes(columns); }
   static int64_t panel_floats(int64_t columns) { return pair_panel_floats(columns); }
-  static int64_t partial_floats(int64_t) { return 8 * kTileTokens * kPanelRows; }
   static void round_token(const float* x, int64_t columns, uint8_t* out) {
     round_pair_row(x, columns, out);
   }
@@ -126,12 +124,24 @@ auto with_activations(TensorType type, const Body& body) {
   return rounding_of(type) == Rounding::kInt16 ? body(Int16Activations()) : body(Int8Activations());
 }
 
+// What products of all types with these activations have in common.
+template <class Activations>
+class PanelProducts : public Activations {
+ public:
+  static int64_t partial_floats(int64_t) { return 8 * Activations::kTileTokens * kPanelRows; }
+
+  // partial[partial_floats()].
+  PanelProducts(int64_t columns, float* partial) : columns_(columns), partial_(partial) {}
+
+ protected:
+  int64_t columns_;
+  float* partial_;
+};
+
 // What multiply_few() and multiply_panels() ask of a type of weights.
 template <class Type>
-class Int8Products : public Int8Activations {
- public:
-  // partial[partial_floats()].
-  Int8Products(int64_t columns, float* partial) : columns_(columns), partial_(partial) {}
+struct Int8Products : PanelProducts<Int8Activations> {
+  using PanelProducts<Int8Activations>::PanelProducts;
 
   void fill(const uint8_t* row, size_t stride, int64_t n_rows, float* panel) const {
     fill_panel<Type>(row, stride, n_rows, columns_, row_panel(panel, columns_));
@@ -150,17 +160,11 @@ class Int8Products : public Int8Activations {
       });
     });
   }
-
- private:
-  int64_t columns_;
-  float* partial_;
 };
 
 template <class Type>
-class Int16Products : public Int16Activations {
- public:
-  // partial[partial_floats()].
-  Int16Products(int64_t columns, float* partial) : columns_(columns), partial_(partial) {}
+struct Int16Products : PanelProducts<Int16Activations> {
+  using PanelProducts<Int16Activations>::PanelProducts;
 
   void fill(const uint8_t* row, size_t stride, int64_t n_rows, float* panel) const {
     fill_pair_panel<Type>(row, stride, n_rows, columns_, pair_panel(panel, columns_));
@@ -176,10 +180,6 @@ class Int16Products : public Int16Activations {
       return dot_pair_row<Type>(row, columns, pair_row(x, columns));
     });
   }
-
- private:
-  int64_t columns_;
-  float* partial_;
 };
 
 template <class Type>
@@ -219,6 +219,13 @@ int64_t panels_at_once(int64_t columns) {
   constexpr int64_t kMost = 8;
   const int64_t fitting = kFloats / Activations::panel_floats(columns);
   return fitting < 1 ? 1 : fitting > kMost ? kMost : fitting;
+}
+
+// What multiply_panels() wants as scratch.
+template <class Products>
+int64_t scratch_floats(int64_t columns) {
+  return panels_at_once<Products>(columns) * Products::panel_floats(columns) +
+         Products::partial_floats(columns);
 }
 
 template <class Products>

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/cpu/integers/matmul.h"
 #include "kernels/cpu/integers/panel.h"
@@ -31,10 +32,8 @@ struct TileShapes {
 };
 static_assert(sizeof(TileShapes) == 64);
 
-// The tile registers: 0 for sums, 1 for codes of rows, 2 for codes of tokens. The instructions
-// stand here as text that says what of memory they read and write; the compilers' own functions for
-// them do not. While it lives, this thread's tiles have the shapes of a block, or with kHalves of
-// half of one.
+// While it lives, this thread's tile registers have the shapes of a block, or of half of one: 0 for
+// sums, 1 for codes of rows, 2 for codes of tokens.
 class TilesInUse {
  public:
   explicit TilesInUse(bool halves) {
@@ -65,7 +64,8 @@ struct alignas(64) BlockSums {
   int32_t of[kTileSide][kTileSide];  // [rows, tokens]
 };
 
-// Of a block, or the half of one: codes of sixteen rows, 32 bytes apart, and words of tokens.
+// Of a block, or the half of one: codes of sixteen rows, 32 bytes apart, and words of tokens. As
+// text, since the compilers' own functions do not say which memory they read and write.
 ASSAY_ALWAYS_INLINE void multiply_block(const uint8_t* rows, const uint8_t* tokens,
                                         BlockSums& out) {
   using Bytes = const uint8_t(*)[kTileSide * 32];

@@ -8,6 +8,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "assay/cli/output.h"
 #include "assay/dump/dump_files.h"
@@ -37,18 +40,28 @@ int temporary_file() {
   return file;
 }
 
-void copy_all(int from, int to, const std::string& shown) {
+// A log begins with an object of JSON, or with the mark of UTF-8, of which a pipe may give one byte.
+bool may_be_log(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  return first == std::string_view::npos || text[first] == '{' || text[first] == '\xEF';
+}
+
+// Of what is not a log only the beginning, which its reader names: it may have no end.
+void copy_log(int from, int to, const std::string& shown) {
   std::vector<char> buffer(size_t{1} << 20);
+  bool is_start = true;
   for (;;) {
     check_interrupted();
     const ssize_t got = read(from, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw Error(std::string("cannot read: ") + std::strerror(errno), shown);
     if (got == 0) return;
-    if (!write_all(to, {buffer.data(), static_cast<size_t>(got)})) {
+    const std::string_view text(buffer.data(), static_cast<size_t>(got));
+    if (!write_all(to, text)) {
       throw Error(std::string("cannot keep a copy of it: ") + std::strerror(errno), shown,
                   "set TMPDIR to a folder with room for it");
     }
+    if (std::exchange(is_start, false) && !may_be_log(text)) return;
   }
 }
 
@@ -94,7 +107,7 @@ std::string SpooledInputs::path_of(const std::string& path) {
   if (!standard_input) files_.push_back(from);
   const int copy = temporary_file();
   const std::string place = keep(copy, path);
-  copy_all(from, copy, standard_input ? "standard input" : path);
+  copy_log(from, copy, standard_input ? "standard input" : path);
   return place;
 }
 

@@ -173,10 +173,18 @@ void check_schema(const JsonNode& root, const std::string& path) {
   throw Error(what, path, "record the golden again");
 }
 
-// k times the floor that applies must be a limit that can be exceeded.
+// k times the floor that applies must be a limit that can be exceeded. A checkpoint that has floors
+// has that one: else its kind's, which may be far wider, would hold in its place.
 void check_tolerances(const JsonNode& root, const GoldenManifest& manifest) {
   const auto& [k, floor, why] = manifest.tolerance;
   for (const GoldenFile& file : manifest.files) {
+    for (const auto& [checkpoint, floors] : file.floors_by_checkpoint) {
+      if (floors.contains(floor)) continue;
+      root.at("tolerance")
+          .fail(fmt::format("has the floor '{}', of which 'floors_by_checkpoint' of {} has none at "
+                            "'{}'",
+                            floor, file.type, checkpoint));
+    }
     for (const auto* table : {&file.floors, &file.floors_by_checkpoint}) {
       for (const auto& [checkpoint, floors] : *table) {
         const auto found = floors.find(floor);

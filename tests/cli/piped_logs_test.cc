@@ -59,6 +59,13 @@ TEST_F(PipedLogs, ErrorsNameWhatWasGiven) {
               StartsWith("assay: " + ref_ + "x: cannot open"));
 }
 
+// Breaks if what has no end filled the disk with a copy.
+TEST_F(PipedLogs, WhatIsNoLogIsNotReadToItsEnd) {
+  EXPECT_EQ(said("analyze - < <(yes | head -c 50000000 && echo all was read >&2)", 2),
+            "assay: -:1: is not valid JSON at byte 1: Invalid value; each line of a log is one "
+            "JSON object\n");
+}
+
 TEST_F(PipedLogs, WarningsNameWhatWasGiven) {
   const std::string warning = "-:3: the last line is cut off and was left out";
   EXPECT_THAT(said("compare " + ref_ + " - < " + torn_, 0),

@@ -116,6 +116,9 @@ TEST_F(ManifestTest, ErrorsNameFileAndKey) {
        "'files[0]' has the key 'floors_by_chekpoint': is it 'floors_by_checkpoint'?"},
       {"\"layer_0_output\"", "\"layer_0_ouput\"",
        "'files[0].floors_by_checkpoint.layer_0_ouput' is of no checkpoint that a network has"},
+      {"{\"layer_0_output\": {\"f32_vs_f64\"", "{\"layer_0_output\": {\"f32_vs_f46\"",
+       "the floor 'f32_vs_f64', of which 'floors_by_checkpoint' of F32 has none at "
+       "'layer_0_output'"},
       {"{\"output\"", "{\"outputs\"", "'files[0].floors.outputs' is of no checkpoint"},
       {"\"positions\": [0]", "\"position\": [0]", "'files[0].logs[1]' has the key 'position': is"},
       {"\"logs\": []", "\"logs\": {}", "'files[1].logs' is not an array"},

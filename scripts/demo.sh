@@ -9,15 +9,26 @@ log=build/demo/smollm2.jsonl
 
 scripts/setup.sh program
 
+mkdir -p "$(dirname "$log")"
+fetched=build/demo/fetched
+set -m  # a process group of its own
+scripts/fetch.sh smollm2 >"$fetched" 2>&1 &  # while the compiler works
+fetching=$!
+set +m
+trap 'kill -- "-$fetching" 2>/dev/null || true' EXIT
+
 echo "==> building (build/program)"
 cmake --preset program
 cmake --build --preset program
 assay=build/program/bin/assay
 
 echo "==> SmolLM2-135M-Instruct Q4_1"
-model=$(scripts/fetch.sh smollm2 | tail -n 1)
-
-mkdir -p "$(dirname "$log")"
+wait "$fetching" || {
+  code=$?
+  cat "$fetched" >&2
+  exit "$code"
+}
+model=$(tail -n 1 "$fetched")
 echo "==> $assay run $model --prompt '$prompt' -n 16 --log $log --checkpoints layers --sketch"
 "$assay" run "$model" --prompt "$prompt" -n 16 --log "$log" --checkpoints layers --sketch
 

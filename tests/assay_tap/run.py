@@ -1,4 +1,4 @@
-"""Runs one test module: run.py MODULE PROGRAM, where PROGRAM is assay. Exit status 77: nothing could be run here."""
+"""Runs test modules: run.py MODULE... PROGRAM, where PROGRAM is assay. Exit status 77: nothing could be run here."""
 
 import importlib
 import os
@@ -12,7 +12,7 @@ DEBIAN = Path("/usr/bin/python3")  # the one that python3-numpy is for, where an
 
 
 def main():
-    name, os.environ["ASSAY"] = sys.argv[1], sys.argv[2]
+    *names, os.environ["ASSAY"] = sys.argv[1:]
     sys.path[:0] = [str(HERE), str(HERE.parents[1] / "python")]
     try:
         importlib.import_module("numpy")
@@ -21,7 +21,7 @@ def main():
             os.execv(DEBIAN, [str(DEBIAN), *sys.argv])
         print("skipped: this python3 has no numpy (Debian: python3-numpy)")
         return SKIPPED
-    suite = unittest.defaultTestLoader.loadTestsFromName(name)
+    suite = unittest.defaultTestLoader.loadTestsFromNames(names)
     result = unittest.TextTestRunner(verbosity=2).run(suite)
     if not result.wasSuccessful() or not result.testsRun:
         return 1

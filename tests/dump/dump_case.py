@@ -16,6 +16,10 @@ except ImportError as missing:
     print(missing)
     sys.exit(77)
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "support"))
+import warm_python  # noqa: E402
+
+PYTHON = warm_python.start()
 TOKENS = 6
 IDS = [1, 5, 9, 2, 7, 3]
 WIDTHS = {"embedding": 16, "layer_0_output": 16, "layer_1_output": 16, "logits": 48}
@@ -35,7 +39,7 @@ class DumpCase(unittest.TestCase):
 
     def assay(self, *arguments, code=None, **environment):
         answer = subprocess.run([self.program, *map(str, arguments)], capture_output=True, text=True, errors="replace",
-                                env={**os.environ, "ASSAY_PYTHON": sys.executable, **environment}, cwd=self.folder)  # fmt: skip
+                                env={**os.environ, **PYTHON, **environment}, cwd=self.folder)  # fmt: skip
         if code is not None:
             self.assertEqual(answer.returncode, code, f"{arguments}\n{answer.stdout}{answer.stderr}")
         return answer

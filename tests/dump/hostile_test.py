@@ -71,7 +71,7 @@ class Hostile(DumpCase):
         for name in ("numpy", "torch", "json", "struct"):
             self.put(f"{name}.py", f"open({str(self.folder / 'ran')!r}, 'w')\n".encode())
         torch.save({"layer_0_output": torch.ones(3, 4)}, self.folder / "dump.pt")
-        self.assay("analyze", "dump.pt", code=0)
+        self.assay("analyze", "dump.pt", code=0, ASSAY_PYTHON=sys.executable)
         self.assertFalse((self.folder / "ran").exists())
 
     def test_truncated_files(self):

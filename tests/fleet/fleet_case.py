@@ -18,6 +18,10 @@ except ImportError as missing:
     sys.exit(77)
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "support"))
+import warm_python  # noqa: E402
+
+PYTHON = warm_python.start()
 NIGHTS = ROOT / "examples" / "fleet_of_runs" / "nights.py"
 ENGINES = 4
 
@@ -34,7 +38,7 @@ class FleetCase(unittest.TestCase):
         cls.logs = Path(cls.class_folder.name) / "logs"
         cls.dataset = Path(cls.class_folder.name) / "dataset"
         subprocess.run([sys.executable, NIGHTS, cls.logs, str(cls.CASES), "2"], check=True)
-        subprocess.run([cls.logs / "add.sh", cls.program, cls.dataset], check=True, env=cls.environment())
+        subprocess.run([cls.logs / "add.sh", cls.program, cls.dataset], check=True, env={**os.environ, **PYTHON})
 
     @classmethod
     def tearDownClass(cls):
@@ -50,7 +54,7 @@ class FleetCase(unittest.TestCase):
         return {**os.environ, "ASSAY_PYTHON": sys.executable}
 
     def fleet(self, *arguments):
-        return subprocess.run([self.program, "fleet", *arguments], capture_output=True, text=True, env=self.environment(),
+        return subprocess.run([self.program, "fleet", *arguments], capture_output=True, text=True, env={**os.environ, **PYTHON},
                               cwd=self.folder)  # fmt: skip
 
     def compare(self, dataset, *arguments, code=1):

@@ -47,6 +47,7 @@ OFFLINE = {
     "scripts/sanitize.sh": {"apt-get"},
     "tests/fetch/CMakeLists.txt": {"huggingface_hub"},
     "tests/fetch/fetch_test.py": {"huggingface_hub"},
+    "tests/support/warm_python.py": {"socket"},
     "tests/workflows/run_job.py": {"git clone"},
     "tests/workflows/run_example.py": {"git clone"},
 }

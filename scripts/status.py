@@ -26,6 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 MEASURED = ROOT / "build/status"
 SOURCES = {".h", ".cc", ".c", ".cu", ".py", ".sh", ".js", ".css", ".html", ".cmake", ".txt"}
 PRESETS = ("release", "coverage")
+PAGE = "docs/status.md"
+NOT_MEASURED = ["## Coverage", "Not measured: `scripts/status.py measure coverage`.", ""]
 COUNTED = ("engine", "assay")  # where coverage is counted: ASSAY_COVERAGE
 
 
@@ -146,7 +148,9 @@ def share(part, whole):
 
 def coverage():
     if not (MEASURED / "coverage.json").exists():
-        return ["## Coverage", "Not measured: `scripts/status.py measure coverage`.", ""]
+        # What was measured before stays, with the commit that it names.
+        kept = re.search(r"^(## Coverage\n.*?\n)\n*(?:## |\Z)", read(PAGE), re.M | re.S) if (ROOT / PAGE).exists() else None
+        return kept[1].rstrip("\n").split("\n") + [""] if kept else NOT_MEASURED
     of_folder = defaultdict(Counter)
     for file in json.loads(read(MEASURED / "coverage.json"))["files"]:
         parts = file["filename"].split("/")
@@ -253,7 +257,7 @@ def page():
     ]
     for part in (tests, coverage, lines, faults, fuzzing, sanitizers, speed, gate):
         text += part()
-    (ROOT / "docs/status.md").write_text("\n".join(text).rstrip() + "\n", encoding="utf-8")
+    (ROOT / PAGE).write_text("\n".join(text).rstrip() + "\n", encoding="utf-8")
 
 
 def main():

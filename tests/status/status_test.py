@@ -120,6 +120,11 @@ class Page(unittest.TestCase):
         self.put("tests/sanitizers.json", json.dumps({"asan": {"commit": "abc", "run": 7, "skipped": 2, "failed": 1}}))
         self.assertIn("| `asan` | abc | 7 | 2 | 1 |", self.page())
 
+    def test_coverage_that_was_not_measured_again_stays(self):
+        before = self.page()
+        (self.root / "build/status/coverage.json").unlink()
+        self.assertEqual(self.page(), before)
+
     def test_what_is_missing_is_named(self):
         (self.root / "build/status/coverage.json").unlink()
         self.assertIn("Not measured: `scripts/status.py measure coverage`", self.page())

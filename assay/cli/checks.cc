@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "assay/dump/dump_files.h"
 #include "assay/log/run_files.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
@@ -58,6 +59,20 @@ bool is_any_above(const std::string& folder, const fs::path& file) {
     if (is_same_file(folder, above.string())) return true;
   }
   return false;
+}
+
+// By its name, by the place that it is a link to, or as that to which a link in the folder leads.
+bool is_log_below(const std::string& file, const std::string& folder) {
+  std::error_code none;
+  if (file.empty() || !fs::is_directory(folder, none)) return false;
+  const fs::path path = fs::absolute(file, none);
+  const fs::path named = fs::weakly_canonical(path.parent_path(), none) / path.filename();
+  for (const fs::path& place : {named, fs::weakly_canonical(path, none)}) {
+    if (place.extension() == ".jsonl" && is_any_above(folder, place)) return true;
+  }
+  if (!fs::exists(path, none)) return false;
+  return std::ranges::any_of(logs_below(folder, none),
+                             [&](const std::string& log) { return is_same_file(log, file); });
 }
 
 }  // namespace
@@ -131,28 +146,27 @@ void refuse_to_overwrite(const std::vector<std::string>& inputs, const std::stri
     }
   }
   for (const std::string& input : inputs) {
-    if (is_log_below(output, input)) {
-      throw Error(what + " would be a log of its input " + input, output, "give another " + flag);
-    }
+    if (!is_part_of(output, input)) continue;
+    throw Error(what + " would be part of its input " + input, output, "give another " + flag);
   }
+}
+
+bool is_part_of(const std::string& file, const std::string& input) {
+  std::error_code none;
+  if (is_same_file(file, input) || is_log_below(file, input)) return true;
+  return fs::is_regular_file(file, none) && is_dump(file) && is_below(file, input);
+}
+
+bool is_same_place(const std::string& a, const std::string& b) {
+  std::error_code none;
+  if (a.empty() || b.empty()) return false;
+  return fs::weakly_canonical(fs::absolute(a, none), none) ==
+         fs::weakly_canonical(fs::absolute(b, none), none);
 }
 
 bool is_below(const std::string& file, const std::string& folder) {
   std::error_code none;
   return is_any_above(folder, fs::weakly_canonical(fs::absolute(file, none), none));
-}
-
-bool is_log_below(const std::string& file, const std::string& folder) {
-  std::error_code none;
-  if (file.empty() || !fs::is_directory(folder, none)) return false;
-  const fs::path path = fs::absolute(file, none);
-  const fs::path named = fs::weakly_canonical(path.parent_path(), none) / path.filename();
-  for (const fs::path& place : {named, fs::weakly_canonical(path, none)}) {
-    if (place.extension() == ".jsonl" && is_any_above(folder, place)) return true;
-  }
-  if (!fs::exists(path, none)) return false;
-  return std::ranges::any_of(logs_below(folder, none),
-                             [&](const std::string& log) { return is_same_file(log, file); });
 }
 
 bool is_same_file(const std::string& a, const std::string& b) {

@@ -28,17 +28,20 @@ std::vector<std::string> arguments_for_cli11(int argc, char** argv);
 std::vector<int32_t> parse_token_ids(const std::string& text, const std::string& flag,
                                      const std::string& what = "token id");
 
-// Throws Error if `output` is one of the inputs, or a log in a folder of theirs. `what` is written
-// there ("the report"), and `flag` says where.
+// Throws Error if `output` is one of the inputs or a part of one. `what` is written there ("the
+// report"), and `flag` says where.
 void refuse_to_overwrite(const std::vector<std::string>& inputs, const std::string& output,
                          const std::string& what = "the report", const std::string& flag = "-o");
 
 // Whether the file is, or would be, in a folder or below it.
 bool is_below(const std::string& file, const std::string& folder);
 
-// Whether the file is, or would be, one of the logs in a folder or below it: by its name, by the
-// place that it is a link to, or as that to which a link in the folder leads.
-bool is_log_below(const std::string& file, const std::string& folder);
+// Whether to write the file would change the input: it is the input or, where that is a folder, is
+// or would be one of the logs in it, or is one of its files of tensors.
+bool is_part_of(const std::string& file, const std::string& input);
+
+// Whether both are the path of one file, which need not be there.
+bool is_same_place(const std::string& a, const std::string& b);
 
 // Whether both are one file or folder, whatever their names.
 bool is_same_file(const std::string& a, const std::string& b);

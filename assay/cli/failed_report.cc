@@ -38,7 +38,7 @@ bool is_input(const CLI::App& command, const std::string& file) {
   for (const CLI::Option* option : command.get_options()) {
     if (option->get_single_name() == "output") continue;
     for (const std::string& value : option->results()) {
-      if (is_same_file(value, file) || is_log_below(file, value)) return true;
+      if (is_part_of(file, value)) return true;
     }
   }
   return is_of_suite(command, file);

@@ -67,8 +67,10 @@ void write_map(const std::string& path, const std::vector<DumpedName>& names) {
 int run(ImportArguments& arguments) {
   arguments.flags.apply();
   refuse_to_overwrite({arguments.input}, arguments.output, "the log");
-  refuse_to_overwrite({arguments.input, arguments.output}, arguments.map, "the map",
-                      "--suggest-map");
+  refuse_to_overwrite({arguments.input}, arguments.map, "the map", "--suggest-map");
+  if (is_same_place(arguments.map, arguments.output)) {
+    throw Error("the map would overwrite the log", arguments.map, "give another --suggest-map");
+  }
   arguments.options.work = temporary_folder();
   ImportedDump dump;
   write_output(arguments.output, [&](const TextSink& sink) {

@@ -40,7 +40,8 @@ int temporary_file() {
   return file;
 }
 
-// A log begins with an object of JSON, or with the mark of UTF-8, of which a pipe may give one byte.
+// A log begins with an object of JSON, or with the mark of UTF-8, of which a pipe may give one
+// byte.
 bool may_be_log(std::string_view text) {
   const size_t first = text.find_first_not_of(" \t\r\n");
   return first == std::string_view::npos || text[first] == '{' || text[first] == '\xEF';

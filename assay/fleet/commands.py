@@ -167,12 +167,14 @@ def report(options):
     table, output = options["table"], options["output"]
     if not os.path.isfile(table):
         table = os.path.join(options["table"], "results", "results.parquet")
-    if output and os.path.realpath(output) == os.path.realpath(table):
+    dataset = options["dataset"] or os.path.dirname(os.path.dirname(os.path.abspath(table)))
+    place = os.path.realpath(output) if output else ""
+    if place == os.path.realpath(table) or place.startswith(os.path.join(os.path.realpath(dataset), "run=")):
         raise Problem(f"{output}: the report would overwrite its input; give another -o")
     try:
         if not os.path.isfile(table):
             raise Problem(f"{options['table']}: no results; run assay fleet compare first, and give the dataset or its results.parquet")
-        data = report_data(table, options["night"], options["dataset"] or os.path.dirname(os.path.dirname(os.path.abspath(table))))
+        data = report_data(table, options["night"], dataset)
     except (duckdb.Error, Problem) as error:
         if os.path.isfile(output):  # of an earlier night
             os.remove(output)

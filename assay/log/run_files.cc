@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -117,7 +118,10 @@ std::vector<std::string> logs_below(const std::string& folder, std::error_code& 
   for (auto at = fs::recursive_directory_iterator(folder, error);
        !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
     std::error_code none;
-    if (at->path().extension() != ".jsonl" || !at->is_regular_file(none)) continue;
+    std::string ending = at->path().extension().string();
+    std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return std::tolower(c); });
+    // What cannot be read, such as a link to nothing, is for the reader to refuse.
+    if (ending != ".jsonl" || at->is_directory(none)) continue;
     files.push_back(at->path().string());
   }
   std::sort(files.begin(), files.end());

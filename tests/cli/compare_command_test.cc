@@ -156,7 +156,7 @@ TEST_F(CompareCommand, AReportIsNoLogOfTheFolderThatItIsOf) {
   for (const std::string& output : {log, folder + "/report.jsonl"}) {
     expect_error(
         {"compare", ref_, folder, "-o", output},
-        output + ": the report would be a log of its input " + folder + "; give another -o");
+        output + ": the report would be part of its input " + folder + "; give another -o");
   }
   EXPECT_EQ(contents(log), contents(same_));
   EXPECT_EQ(run({"compare", ref_, folder, "-o", folder + "/report.txt"}).exit_code, 0);

@@ -98,7 +98,7 @@ TEST_F(ConformCommand, NoReportInsideTheSuite) {
     const std::string before = contents(file);
     for (const char* features : {"rope_theta", "nosuch"}) {
       expect_usage({"conform", "assay", "--suite", suite, "--features", features, "-o", file},
-                   "the report would be a ");
+                   "the report would be ");
     }
     EXPECT_EQ(run({"conform", "--suite", suite, "-o", file, "--nosuch"}).exit_code, 2);
     EXPECT_EQ(contents(file), before);

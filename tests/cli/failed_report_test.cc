@@ -109,6 +109,45 @@ TEST_F(FailedReport, AnInputIsNotRemoved) {
   }
 }
 
+// Breaks if a tensor of a folder of them were lost: by a report, an archive or a map, or by an
+// error.
+TEST_F(FailedReport, ATensorOfAnInputIsNotOverwritten) {
+  std::filesystem::create_directories(folder_ + "/dump");
+  const std::string dump = folder_ + "/dump";
+  const std::string tensor = put("dump/layer_0_output.npy", "tensor");
+  const std::vector<std::vector<std::string>> commands = {
+      {"compare", log_, dump, "-o", tensor},
+      {"compare", log_, dump, "--tokens", "x", "-o", tensor},
+      {"analyze", dump, "--stats", "--numpy", tensor},
+      {"import", dump, "-o", tensor},
+      {"import", dump, "-o", folder_ + "/got.jsonl", "--suggest-map", tensor}};
+  for (const auto& command : commands) {
+    EXPECT_EQ(run(command).exit_code, 2);
+    EXPECT_EQ(contents(tensor), "tensor") << command.front();
+  }
+  expect_error(commands.front(),
+               tensor + ": the report would be part of its input " + dump + "; give another -o");
+  const std::string got = folder_ + "/got.jsonl";
+  expect_error(
+      {"import", dump, "-o", got, "--suggest-map", folder_ + "/dump/../got.jsonl"},
+      folder_ + "/dump/../got.jsonl: the map would overwrite the log; give another --suggest-map");
+}
+
+// Breaks if an engine whose log is its model lost the model.
+TEST_F(FailedReport, TheModelOfAnEngineIsNotItsLog) {
+  const std::string model = put("m.gguf", "model");
+  setenv("ASSAY_GGUF", model.c_str(), 1);
+  setenv("ASSAY_LOG_FILE", model.c_str(), 1);
+  setenv("ASSAY_TOKENS", "1,2", 1);
+  setenv("ASSAY_SURFACE", "alone", 1);
+  expect_error({"engine"},
+               model + ": the log would overwrite the model; give another ASSAY_LOG_FILE");
+  for (const char* name : {"ASSAY_GGUF", "ASSAY_LOG_FILE", "ASSAY_TOKENS", "ASSAY_SURFACE"}) {
+    unsetenv(name);
+  }
+  EXPECT_EQ(contents(model), "model");
+}
+
 // Breaks if a log that a folder has by a link were removed by either name, or replaced.
 TEST_F(FailedReport, AnInputThatAFolderLinksToIsNotRemoved) {
   std::filesystem::create_directories(folder_ + "/runs");
@@ -121,12 +160,12 @@ TEST_F(FailedReport, AnInputThatAFolderLinksToIsNotRemoved) {
     const std::string runs = folder_ + "/runs";
     EXPECT_EQ(run({"compare", log_, runs, "--tokens", "x", "-o", output}).exit_code, 2);
     expect_error({"compare", log_, runs, "-o", output},
-                 output + ": the report would be a log of its input " + runs + "; give another -o");
+                 output + ": the report would be part of its input " + runs + "; give another -o");
     EXPECT_THAT(run({"analyze", runs, "--stats", "--numpy", output}).err,
-                HasSubstr("the archive would be a log of its input " + runs));
+                HasSubstr("the archive would be part of its input " + runs));
     setenv("GITHUB_STEP_SUMMARY", output.c_str(), 1);
     EXPECT_THAT(run({"compare", log_, runs, "--format", "github"}).err,
-                HasSubstr("the summary would be a log of its input " + runs));
+                HasSubstr("the summary would be part of its input " + runs));
     EXPECT_EQ(run({"compare", log_, runs, "--tokens", "x", "--format", "github"}).exit_code, 2);
     unsetenv("GITHUB_STEP_SUMMARY");
     for (const std::string& log : {target, plain}) {

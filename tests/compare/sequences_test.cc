@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "assay/log/run_files.h"
+#include "base/error.h"
 #include "tests/compare/comparison_case.h"
 
 namespace assay {
@@ -228,6 +230,19 @@ TEST_F(SequencesTest, BosIsTheSameInAllSequences) {
 }
 
 // Breaks if a folder with a file for each sequence was not one log.
+// Breaks if a log that cannot be read, or whose ending is in capitals, were left out of a run.
+TEST_F(SequencesTest, AFolderLeavesNoLogOut) {
+  std::filesystem::create_directories(path("runs"));
+  put("runs/a.jsonl", line("logits", 0, {1, 2, 3}));
+  put("runs/b.JSONL", line("logits", 1, {1, 2, 3}));
+  std::error_code none;
+  std::vector<std::string> logs = logs_below(path("runs"), none);
+  std::ranges::sort(logs);
+  EXPECT_EQ(logs, (std::vector<std::string>{path("runs/a.jsonl"), path("runs/b.JSONL")}));
+  std::filesystem::create_symlink("nothing", path("runs/c.jsonl"));
+  EXPECT_THROW(compare_logs(path("runs"), path("runs"), options_), Error);
+}
+
 TEST_F(SequencesTest, AFolderMayHaveAFileForEachSequence) {
   for (const std::string folder : {"ref", "got"}) std::filesystem::create_directories(path(folder));
   const auto file = [&](const std::string& tokens, const std::vector<int>& ids, float off) {

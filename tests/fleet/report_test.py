@@ -41,6 +41,12 @@ class Report(FleetCase):
         before = table.read_bytes()
         self.expect_error(self.fleet("report", table, "-o", table), "the report would overwrite its input; give another -o")
         self.assertEqual(table.read_bytes(), before)
+        dataset = self.copy()
+        for name in ("log.parquet", "run.json"):
+            part = next(dataset.glob(f"run=*/{name}"))
+            before = part.read_bytes()
+            self.expect_error(self.fleet("report", table, "--dataset", dataset, "-o", part), "the report would overwrite its input; give another -o")
+            self.assertEqual(part.read_bytes(), before)
         self.expect_error(self.fleet("report", table, "--night", "2026-11-09", "-o", "night.html"), "has no run")
         self.assertFalse((self.folder / "night.html").exists())  # that of an earlier run does not outlive the error
 

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -45,11 +47,40 @@ double multiple(const Value& value, const std::string& path) {
   throw Error("'x_floor' is not a multiple of a floor", path, kAccuracyHint);
 }
 
+// What a verdict says, if there is one.
+bool has_passed(const Value& object, const char* key) {
+  const auto verdict = object.FindMember(key);
+  return verdict == object.MemberEnd() || verdict->value == "match" || verdict->value == "noise" ||
+         verdict->value == "tie_flip";
+}
+
+// Keeps what a result was held to.
+void hold(const Value& result, std::optional<double> floor, double tolerance,
+          const std::string& path, HeldPrompt& held) {
+  std::string checkpoint = json_text_of(member(result, "checkpoint", &Value::IsString, path));
+  if (result.HasMember("sequence")) {
+    checkpoint += " of the sequence ";
+    checkpoint += json_text_of(member(result, "sequence", &Value::IsString, path));
+  }
+  const int64_t token = member(result, "token_idx", &Value::IsInt64, path).GetInt64();
+  HeldRecord& record = held.records[checkpoint][token];
+  if (record.count > 0 && (record.floor != floor || record.tolerance != tolerance)) {
+    throw Error(fmt::format("{} at token {} has two tolerances", printable(checkpoint), token),
+                path, kAccuracyHint);
+  }
+  record = {floor, tolerance, record.count + 1};
+}
+
 void add_result(const Value& result, const std::string& prompt, const std::string& path, bool& any,
                 Accuracy& accuracy) {
   if (!result.IsObject()) throw Error("an item of 'results' is not an object", path, kAccuracyHint);
   const auto x_floor = result.FindMember("x_floor");
-  if (x_floor == result.MemberEnd()) return;
+  if (x_floor == result.MemberEnd()) {
+    if (!has_passed(result, "status")) return;
+    const double tolerance = member(result, "tolerance", &Value::IsNumber, path).GetDouble();
+    hold(result, std::nullopt, tolerance, path, accuracy.prompts[prompt]);
+    return;
+  }
   const double times = multiple(x_floor->value, path);
   const double floor = member(result, "floor", &Value::IsNumber, path).GetDouble();
   const double tolerance = member(result, "tolerance", &Value::IsNumber, path).GetDouble();
@@ -58,6 +89,7 @@ void add_result(const Value& result, const std::string& prompt, const std::strin
                             tolerance, floor, kMostK),
                 path, kAccuracyHint);
   }
+  hold(result, floor, tolerance, path, accuracy.prompts[prompt]);
   if (any && times <= accuracy.x_floor) return;
   any = true;
   accuracy.x_floor = times;
@@ -65,13 +97,6 @@ void add_result(const Value& result, const std::string& prompt, const std::strin
   accuracy.place = fmt::format(
       "{} at token {} of {}", json_text_of(member(result, "checkpoint", &Value::IsString, path)),
       member(result, "token_idx", &Value::IsInt64, path).GetInt64(), prompt);
-}
-
-// What a verdict says, if there is one.
-bool has_passed(const Value& object, const char* key) {
-  const auto verdict = object.FindMember(key);
-  return verdict == object.MemberEnd() || verdict->value == "match" || verdict->value == "noise" ||
-         verdict->value == "tie_flip";
 }
 
 // As far as it says how far off it is.
@@ -134,7 +159,8 @@ Accuracy read_comparison(const std::string& path, const ModelKey& key, const std
   Accuracy accuracy;
   accuracy.pass = member(json, "pass", &Value::IsBool, path).GetBool();
   const Value& summary = member(json, "summary", &Value::IsObject, path);
-  accuracy.prompts = {{prompt, member(summary, "unmatched_ref", &Value::IsInt64, path).GetInt64()}};
+  accuracy.prompts[prompt].missing =
+      member(summary, "unmatched_ref", &Value::IsInt64, path).GetInt64();
   bool any = false;
   for (const Value& result : member(json, "results", &Value::IsArray, path).GetArray()) {
     add_result(result, prompt, path, any, accuracy);
@@ -187,7 +213,7 @@ std::map<ModelKey, Accuracy> read_accuracy(const std::string& folder) {
     const auto [held, is_new] = all.emplace(key, accuracy);
     if (is_new) continue;
     const bool pass = held->second.pass && accuracy.pass;
-    std::map<std::string, int64_t> prompts = std::move(held->second.prompts);
+    std::map<std::string, HeldPrompt> prompts = std::move(held->second.prompts);
     prompts.insert(accuracy.prompts.begin(), accuracy.prompts.end());
     // A prompt that fails is reported before one that passes with more of a larger allowance.
     const auto severity = [](const Accuracy& a) { return std::pair(!a.pass, a.x_floor); };

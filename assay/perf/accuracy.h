@@ -3,6 +3,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 namespace assay {
@@ -16,14 +17,28 @@ struct ModelKey {
   auto operator<=>(const ModelKey&) const = default;
 };
 
+// What the records of one checkpoint at one token were held to.
+struct HeldRecord {
+  std::optional<double> floor;
+  double tolerance = 0;
+  int64_t count = 0;  // of such records
+};
+
+// What the log of one prompt was held to.
+struct HeldPrompt {
+  int64_t missing = 0;  // records of the golden that the log lacks
+  // By checkpoint, with its sequence if it has one, and token. Without those that failed and have
+  // no floor: a record that the log alone has may fail by itself.
+  std::map<std::string, std::map<int64_t, HeldRecord>> records = {};
+};
+
 // How far from its goldens an engine computed a model: the worst over their prompts.
 struct Accuracy {
   double x_floor = 0;  // its error as a multiple of the floor, where it is largest; may be infinite
   double allowed = 0;  // so many floors are allowed there; at most kFastFloors where math is "fast"
   bool pass = true;
   std::string place;  // where it is largest: "layer_3_output at token 7 of haiku"
-  // Those that were held to their goldens, and how many records of each golden the log lacks.
-  std::map<std::string, int64_t> prompts = {};
+  std::map<std::string, HeldPrompt> prompts = {};  // those that were held to their goldens
 };
 
 // Reads every file MODEL-TYPE-MATH-PROMPT.json in `folder`: what `assay compare GOLDEN LOG --policy

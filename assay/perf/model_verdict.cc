@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -50,20 +54,81 @@ std::string speed_words(const ModelVerdict& model) {
   return words.empty() ? "" : "; that it is faster (" + words + ") does not count";
 }
 
-// What the base was held to and the head was not, a prompt or records of its golden; empty where
-// there is nothing.
+constexpr double kOfText = 1e-6;  // rounding of numbers that were written as text
+
+bool is_same(double a, double b) {
+  return std::abs(a - b) <= kOfText * std::max(std::abs(a), std::abs(b));
+}
+
+bool is_same(std::optional<double> a, std::optional<double> b) {
+  return a && b ? is_same(*a, *b) : !a && !b;
+}
+
+std::string number_text(std::optional<double> number) {
+  return number ? fmt::format("{:.4g}", *number) : "none";
+}
+
+// How the records of one checkpoint are held to less, or to something else, in the head; empty
+// where they are not.
+std::string unlike(const std::map<int64_t, HeldRecord>& base,
+                   const std::map<int64_t, HeldRecord>& head, const std::string& checkpoint,
+                   const std::string& prompt) {
+  const auto other = [&](const char* what, std::optional<double> a, std::optional<double> b) {
+    return fmt::format(
+        "its {} at {} of the prompt {} is {} in the base and {} in the head: both are to be held "
+        "to the same",
+        what, checkpoint, prompt, number_text(a), number_text(b));
+  };
+  int64_t records = 0;
+  int64_t kept = 0;
+  for (const auto& [token, before] : base) {
+    records += before.count;
+    const auto after = head.find(token);
+    if (after == head.end()) continue;
+    kept += std::min(before.count, after->second.count);
+    if (!is_same(before.floor, after->second.floor)) {
+      return other("floor", before.floor, after->second.floor);
+    }
+    if (!is_same(before.tolerance, after->second.tolerance)) {
+      return other("tolerance", before.tolerance, after->second.tolerance);
+    }
+  }
+  if (kept == records) return {};
+  return fmt::format(
+      "of {} of {} that {} compared with its golden of the prompt {} in the base, {} {} compared "
+      "in the head",
+      count_of(records, "record"), checkpoint, records == 1 ? "is" : "are", prompt, kept,
+      kept == 1 ? "is" : "are");
+}
+
+std::string unlike(const HeldPrompt& base, const HeldPrompt& head, const std::string& prompt) {
+  for (const auto& [checkpoint, records] : base.records) {
+    const auto now = head.records.find(checkpoint);
+    static const std::map<int64_t, HeldRecord> kNone;
+    std::string difference =
+        unlike(records, now == head.records.end() ? kNone : now->second, checkpoint, prompt);
+    if (!difference.empty()) return difference;
+  }
+  return {};
+}
+
+// What the base was held to and the head was not: a prompt, or records of its golden, or the same
+// floors; empty where there is nothing.
 std::string lost(const ModelVerdict& model) {
   if (!model.base) return {};
-  for (const auto& [prompt, missing] : model.base->prompts) {
+  for (const auto& [prompt, base] : model.base->prompts) {
     const auto now = model.head->prompts.find(prompt);
     if (now == model.head->prompts.end()) {
       return fmt::format(
           "it was held to its golden of the prompt {} in the base and not in the head", prompt);
     }
-    if (now->second > missing) {
+    const HeldPrompt& head = now->second;
+    if (head.missing > base.missing) {
       return fmt::format("the head's log lacks {} of its golden of the prompt {}, the base's {}",
-                         count_of(now->second, "record"), prompt, missing);
+                         count_of(head.missing, "record"), prompt, base.missing);
     }
+    std::string difference = unlike(base, head, prompt);
+    if (!difference.empty()) return difference;
   }
   return {};
 }

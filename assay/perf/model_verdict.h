@@ -25,8 +25,8 @@ struct ModelVerdict {
 };
 
 // A model is refused where head is further from its golden than its floors allow, however fast it
-// is, and where base was held to a golden, or to one of a prompt, and head was not. Without
-// accuracies, nothing is.
+// is, and where base was held to a golden, to one of a prompt or to records of it, and head was
+// not, or to another floor or tolerance. Without accuracies, nothing is.
 std::vector<ModelVerdict> judge_models(const PerfComparison& comparison,
                                        const std::map<ModelKey, Accuracy>& base,
                                        const std::map<ModelKey, Accuracy>& head);

@@ -227,6 +227,21 @@ TEST_F(PerfCommand, RefusesWhatBreaksItsFloor) {
   EXPECT_EQ(lost.exit_code, 1);
   EXPECT_THAT(lost.out, testing::HasSubstr("gpt2 Q8_0 fast is refused: the head's log lacks 125 "
                                            "records of its golden of the prompt haiku"));
+  const auto edited = [&](const std::string& name, const std::string& part,
+                          const std::string& other) {
+    const std::string path = folder(name, "0.1") + "/gpt2-Q8_0-fast-haiku.json";
+    std::string text = contents(path);
+    put(name + "/gpt2-Q8_0-fast-haiku.json", text.replace(text.find(part), part.size(), other));
+    return run({"perf", base, head, "--accuracy", before, folder_ + "/" + name});
+  };
+  const Outcome wide = edited("wide", R"(3e-3,"floor":1e-3)", R"(0.3,"floor":0.1)");
+  EXPECT_EQ(wide.exit_code, 1);
+  EXPECT_THAT(wide.out, testing::HasSubstr("gpt2 Q8_0 fast is refused: its floor at logits of the "
+                                           "prompt haiku is 0.001 in the base and 0.1 in the "
+                                           "head: both are to be held to the same"));
+  const Outcome narrow = edited("narrow", "logits", "embedding");
+  EXPECT_EQ(narrow.exit_code, 1);
+  EXPECT_THAT(narrow.out, testing::HasSubstr("gpt2 Q8_0 fast is refused: of 1 record of logits"));
   expect_error({"perf", base, head, "--accuracy", before, folder_ + "/none"},
                folder_ +
                    "/none: cannot read the folder: No such file or directory; give what "

@@ -43,7 +43,37 @@ TEST_F(AccuracyTest, TakesTheWorstOfAllPromptsOfAModel) {
   EXPECT_DOUBLE_EQ(worst.allowed, 3);
   EXPECT_TRUE(worst.pass);
   EXPECT_EQ(worst.place, "layer_1_output at token 7 of long");
-  EXPECT_THAT(worst.prompts, testing::ElementsAre(std::pair("haiku", 0), std::pair("long", 125)));
+  ASSERT_EQ(worst.prompts.size(), 2U);
+  EXPECT_EQ(worst.prompts.at("haiku").missing, 0);
+  EXPECT_EQ(worst.prompts.at("long").missing, 125);
+  EXPECT_THAT(worst.prompts.at("haiku").records,
+              testing::ElementsAre(testing::Key("embedding"), testing::Key("logits")));
+  const HeldRecord& record = worst.prompts.at("long").records.at("layer_1_output").at(7);
+  EXPECT_EQ(record.floor, 2e-6);
+  EXPECT_EQ(record.tolerance, 6e-6);
+  EXPECT_EQ(record.count, 1);
+}
+
+// What would break: a record that an engine alone logged, and that failed by itself, asked of the
+// next one; or one without a floor that drops out unseen.
+TEST_F(AccuracyTest, KeepsWhatEachRecordWasHeldTo) {
+  put("a-F32-exact-one.json",
+      R"({"pass":false,"summary":{"unmatched_ref":0},"results":[)"
+      R"({"checkpoint":"logits","token_idx":1,"tolerance":6e-6,"floor":2e-6,"x_floor":0.5},)"
+      R"({"checkpoint":"logits","token_idx":1,"tolerance":6e-6,"floor":2e-6,"x_floor":0.5},)"
+      R"({"checkpoint":"logits","token_idx":2,"tolerance":6e-6,"floor":2e-6,"x_floor":9,)"
+      R"("status":"wrong"},)"
+      R"({"sequence":"b","checkpoint":"logits","token_idx":1,"tolerance":6e-6,"floor":2e-6,)"
+      R"("x_floor":0.5},)"
+      R"({"checkpoint":"layer_0_output","token_idx":1,"tolerance":1e-3,"status":"noise"},)"
+      R"({"checkpoint":"alone","token_idx":1,"tolerance":0,"status":"wrong"}]})");
+  const auto all = read_accuracy(folder_);
+  const auto& records = all.at({"a", "F32", "exact"}).prompts.at("one").records;
+  EXPECT_THAT(records, testing::ElementsAre(testing::Key("layer_0_output"), testing::Key("logits"),
+                                            testing::Key("logits of the sequence b")));
+  EXPECT_EQ(records.at("logits").at(1).count, 2);
+  EXPECT_EQ(records.at("logits").size(), 2U);
+  EXPECT_EQ(records.at("layer_0_output").at(1).floor, std::nullopt);
 }
 
 // What would break: a prompt that fails hidden behind one that passes, in either order.

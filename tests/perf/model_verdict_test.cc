@@ -91,9 +91,9 @@ TEST(ModelVerdict, WhatIsNotFiniteOrNoLongerHeldIsRefused) {
 // What would break: a prompt whose log the head no longer makes, hidden behind those that pass.
 TEST(ModelVerdict, APromptThatIsNoLongerHeldIsRefused) {
   Accuracy both = accuracy(1);
-  both.prompts = {{"haiku", 0}, {"long", 0}};
+  both.prompts = {{"haiku", {}}, {"long", {}}};
   Accuracy one = accuracy(1);
-  one.prompts = {{"haiku", 0}};
+  one.prompts = {{"haiku", {}}};
   const ModelVerdict lost = judge_models(faster_decode(), {{kFast, both}}, {{kFast, one}})[0];
   EXPECT_TRUE(lost.refused);
   EXPECT_EQ(lost.reason,
@@ -106,7 +106,7 @@ TEST(ModelVerdict, APromptThatIsNoLongerHeldIsRefused) {
 TEST(ModelVerdict, RecordsThatAreNoLongerHeldAreRefused) {
   const auto missing = [](int64_t count) {
     Accuracy held = accuracy(1);
-    held.prompts = {{"haiku", 0}, {"long", count}};
+    held.prompts = {{"haiku", {}}, {"long", {.missing = count}}};
     return held;
   };
   const auto judged = [&](const std::map<ModelKey, Accuracy>& base, int64_t count) {
@@ -119,6 +119,58 @@ TEST(ModelVerdict, RecordsThatAreNoLongerHeldAreRefused) {
   EXPECT_FALSE(judged({{kFast, missing(2)}}, 2).refused);
   // A golden may hold what no engine logs, such as later positions; without a base none is gone.
   EXPECT_FALSE(judged({}, 125).refused);
+}
+
+// What would break: a head that is compared in fewer places, or by wider floors, than the base, and
+// passes by that.
+TEST(ModelVerdict, WhatIsJudgedUnlikeTheBaseIsRefused) {
+  using Records = std::map<std::string, std::map<int64_t, HeldRecord>>;
+  const HeldRecord record = {.floor = 1e-6, .tolerance = 3e-6, .count = 1};
+  const Records all = {{"embedding", {{0, record}, {1, record}}},
+                       {"logits", {{0, record}, {1, record}}}};
+  const auto reason = [&](const Records& base, const Records& head) {
+    Accuracy sides[] = {accuracy(1), accuracy(0.5)};
+    sides[0].prompts = {{"haiku", {.records = base}}};
+    sides[1].prompts = {{"haiku", {.records = head}}};
+    const ModelVerdict verdict =
+        judge_models(faster_decode(), {{kFast, sides[0]}}, {{kFast, sides[1]}})[0];
+    EXPECT_EQ(verdict.refused, !verdict.reason.empty());
+    return verdict.reason;
+  };
+  EXPECT_EQ(reason(all, all), "");
+  EXPECT_EQ(reason({}, all), "");
+  EXPECT_EQ(reason(all, {{"embedding", all.at("embedding")}}),
+            "of 2 records of logits that are compared with its golden of the prompt haiku in the "
+            "base, 0 are compared in the head");
+  const auto logits_at = [&](const std::map<int64_t, HeldRecord>& logits) {
+    Records records = all;
+    records["logits"] = logits;
+    return records;
+  };
+  const std::string one =
+      "of 2 records of logits that are compared with its golden of the prompt "
+      "haiku in the base, 1 is compared in the head";
+  EXPECT_EQ(reason(all, logits_at({{1, record}})), one);
+  EXPECT_EQ(reason(all, logits_at({{1, record}, {2, record}})), one);
+  HeldRecord twice = record;
+  twice.count = 2;
+  EXPECT_EQ(reason(logits_at({{1, twice}}), logits_at({{1, record}})), one);
+  EXPECT_EQ(reason(logits_at({{1, record}}), all), "");
+  const auto held_to = [&](std::optional<double> floor, double tolerance) {
+    return logits_at({{0, record}, {1, {.floor = floor, .tolerance = tolerance, .count = 1}}});
+  };
+  EXPECT_EQ(reason(all, held_to(1e-3, 3e-3)),
+            "its floor at logits of the prompt haiku is 1e-06 in the base and 0.001 in the head: "
+            "both are to be held to the same");
+  EXPECT_EQ(reason(all, held_to(1e-6, 9e-6)),
+            "its tolerance at logits of the prompt haiku is 3e-06 in the base and 9e-06 in the "
+            "head: both are to be held to the same");
+  EXPECT_THAT(reason(all, held_to(std::nullopt, 3e-6)),
+              HasSubstr("is 1e-06 in the base and none in the head"));
+  EXPECT_THAT(reason(held_to(std::nullopt, 3e-6), all),
+              HasSubstr("is none in the base and 1e-06 in the head"));
+  EXPECT_EQ(reason(all, held_to(1e-6 * (1 + 1e-9), 3e-6)), "") << "a number written as text";
+  EXPECT_NE(reason(all, held_to(NAN, 3e-6)), "");
 }
 
 TEST(ModelVerdict, WithoutGoldensNothingIsRefused) {

@@ -72,6 +72,28 @@ double time_of(const Value& entry, const std::string& where) {
   return value;
 }
 
+// On how many threads it ran; 0 where it does not say.
+int64_t threads_of(const Value& entry, const std::string& where) {
+  const auto threads = entry.FindMember("threads");
+  if (threads == entry.MemberEnd()) return 0;
+  if (!threads->value.IsInt64() || threads->value.GetInt64() < 1) {
+    throw Error("'threads' is not a number of threads", where, kBenchHint);
+  }
+  return threads->value.GetInt64();
+}
+
+// All repetitions of a benchmark run on as many threads.
+void add_threads(const Value& entry, const std::string& name, bool is_first,
+                 const std::string& where, BenchFile& bench) {
+  const int64_t threads = threads_of(entry, where);
+  const auto held = bench.threads.find(name);
+  const int64_t before = held == bench.threads.end() ? 0 : held->second;
+  if (!is_first && threads != before) {
+    throw Error("its repetitions ran on different numbers of threads", where, kBenchHint);
+  }
+  if (threads > 0) bench.threads[name] = threads;
+}
+
 }  // namespace
 
 BenchFile read_bench_file(const std::string& path) {
@@ -80,7 +102,7 @@ BenchFile read_bench_file(const std::string& path) {
       !document["benchmarks"].IsArray()) {
     throw Error("'benchmarks' is missing or not an array", path, kBenchHint);
   }
-  BenchFile bench{path, {}, read_context(document), {}};
+  BenchFile bench{path, {}, read_context(document), {}, {}};
   for (const Value& entry : document["benchmarks"].GetArray()) {
     if (!entry.IsObject())
       throw Error("an item of 'benchmarks' is not an object", path, kBenchHint);
@@ -99,6 +121,7 @@ BenchFile read_bench_file(const std::string& path) {
                   "leave it out with --benchmark_filter, or mend it");
     }
     std::vector<double>& times = bench.times[name];
+    add_threads(entry, name, times.empty(), where, bench);
     times.push_back(time_of(entry, where));
     if (times.size() > kMaxRepetitions) {
       throw Error(fmt::format("has more than {} repetitions", kMaxRepetitions), where,

@@ -10,6 +10,7 @@
 
 #include "assay/perf/median.h"
 #include "assay/perf/paired_test.h"
+#include "base/count_of.h"
 #include "base/error.h"
 
 namespace assay {
@@ -94,6 +95,25 @@ void check_machine(const BenchFile& base, const BenchFile& head, const PerfOptio
   const BenchFile& other = names_machine(base) ? base : head;
   throw Error(fmt::format("'context' names no machine, and that of {} does", other.path),
               silent.path, kByTurns);
+}
+
+// Nor do times on unlike numbers of threads. What a file does not state is one thread, which Google
+// Benchmark runs on unless it is asked.
+void check_threads(const BenchFile& base, const BenchFile& head,
+                   const std::vector<std::string>& names) {
+  const auto threads = [](const BenchFile& file, const std::string& name) {
+    const auto found = file.threads.find(name);
+    return found == file.threads.end() ? int64_t{1} : found->second;
+  };
+  for (const std::string& name : names) {
+    if (threads(base, name) == threads(head, name)) continue;
+    throw Error(
+        fmt::format("benchmark {} ran on {} here, on {} in {}: times of unlike runs cannot be "
+                    "compared",
+                    printable(name, 60), count_of(threads(head, name), "thread"),
+                    threads(base, name), base.path),
+        head.path, "run both with the same number of threads");
+  }
 }
 
 // A name may itself hold what a glob reads otherwise: "BM_sort<char[4]>".
@@ -187,6 +207,7 @@ PerfComparison compare_benches(const BenchFile& base, const BenchFile& head,
                 "run both with the same --benchmark_filter");
   }
   check_machine(base, head, options);
+  check_threads(base, head, common);
   check_allowed(base, options);
   note_differences(base, head, comparison);
   const double alpha = options.alpha / static_cast<double>(common.size());

@@ -63,6 +63,15 @@ TEST_F(BenchFileTest, RefusesWhatIsNoResult) {
   expect_error(start + R"("real_time": NaN, "time_unit": "ns"}]})", "not valid JSON");
   expect_error(start + R"("real_time": "NaN", "time_unit": "ns"}]})",
                "'real_time' is missing or not a number");
+  for (const char* threads : {"0", "-1", "1.5", "null", R"("8")"}) {
+    expect_error(start + R"("real_time": 1, "time_unit": "ns", "threads": )" + threads + "}]}",
+                 "'threads' is not a number of threads");
+  }
+  const std::string on_one = start + R"("real_time": 1, "time_unit": "ns", "threads": 1}, )";
+  for (const char* other : {R"("threads": 8, )", ""}) {
+    expect_error(on_one + R"({"name": "add", )" + other + R"("real_time": 1, "time_unit": "ns"}]})",
+                 "benchmark 'add': its repetitions ran on different numbers of threads");
+  }
   expect_error(std::string(10000, '['), "not valid JSON");
 }
 
@@ -80,8 +89,9 @@ TEST_F(BenchFileTest, KeepsWhatWasSkippedAndTheContext) {
       parse(R"({"context": {"num_cpus": 2, "processor": "EPYC", "mhz_per_cpu": 2400.5,
     "load_avg": [1.5], "caches": []}, "benchmarks": [
     {"name": "gpu", "skipped": true, "skip_message": "no GPU"},
-    {"name": "add", "real_time": 1, "time_unit": "ns"}]})");
+    {"name": "add", "real_time": 1, "time_unit": "ns", "threads": 2}]})");
   EXPECT_EQ(bench.times.size(), 1U);
+  EXPECT_EQ(bench.threads, (std::map<std::string, int64_t>{{"add", 2}}));
   EXPECT_EQ(bench.context,
             (std::map<std::string, std::string>{
                 {"mhz_per_cpu", "2400.5"}, {"num_cpus", "2"}, {"processor", "EPYC"}}));

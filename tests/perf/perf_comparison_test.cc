@@ -236,6 +236,33 @@ TEST(PerfComparison, AFileThatNamesNoMachineIsNotComparedWithOneThatDoes) {
       testing::ElementsAre(testing::HasSubstr("neither file's 'context' names the machine")));
 }
 
+// What would break: a benchmark on eight threads read as a faster program, or, where it gains
+// nothing by them, as the same.
+TEST(PerfComparison, TimesOnOtherNumbersOfThreadsAreNotCompared) {
+  Machine machine(6);
+  machine.measure("same", 1.0, 50);
+  machine.measure("other", 1.0, 50);
+  const auto error = [&](bool any_machine) -> std::string {
+    try {
+      compare_benches(machine.base, machine.head, {.any_machine = any_machine});
+    } catch (const Error& thrown) {
+      return thrown.what();
+    }
+    return "";
+  };
+  machine.base.threads = machine.head.threads = {{"same", 2}, {"other", 1}};
+  EXPECT_EQ(error(false), "");
+  machine.head.threads["other"] = 8;
+  for (const bool any_machine : {false, true}) {
+    EXPECT_THAT(error(any_machine),
+                testing::HasSubstr("other ran on 8 threads here, on 1 in base.json"));
+  }
+  machine.base.threads.clear();
+  EXPECT_THAT(error(false), testing::HasSubstr("other ran on 8 threads here"));
+  machine.head.threads = {{"same", 1}, {"gone", 8}};
+  EXPECT_EQ(error(false), "");
+}
+
 // What would break: a benchmark that crashes or is switched off in the head reads like one that
 // was removed.
 TEST(PerfComparison, WhatTheHeadSkipsIsNotComplete) {

@@ -26,6 +26,8 @@ inline constexpr std::string_view kDifferentPromptStart = "the prompts of the tw
 inline constexpr std::string_view kReferenceUnsound = "the reference contradicts itself there";
 inline constexpr std::string_view kReplicasDiffer =
     "ranks of the reference that should hold the same do not";
+inline constexpr std::string_view kLacksReplica =
+    "a rank that should hold the same has no values, summary or sketch of it";
 inline constexpr std::string_view kMissingSequence = "the other log has no such sequence";
 inline constexpr std::string_view kAfterSplit = "the two went on with other tokens";
 inline constexpr std::string_view kLacking =

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -41,11 +42,12 @@ struct IndexEntry {
   // Of a record of a whole sequence, the row that belongs to this token; -1 where the record is of
   // one token.
   int32_t row = -1;
-  int64_t n = 0;             // elements of the record
-  int32_t rows = 1;          // its leading dimension, if it has several
-  bool is_sequence = false;  // `dims` says that these are tokens
-  int32_t part = -1;         // its rank and dims, in the run; -1 where it is of a single process
-  int32_t group = -1;        // the records that it is put together from; -1 itself alone
+  int64_t n = 0;               // elements of the record
+  int32_t rows = 1;            // its leading dimension, if it has several
+  bool is_sequence = false;    // `dims` says that these are tokens
+  int32_t part = -1;           // its rank and dims, in the run; -1 where it is of a single process
+  int32_t group = -1;          // the records that it is put together from; -1 itself alone
+  bool lacks_replica = false;  // a rank that logs this checkpoint elsewhere did not here
 };
 
 // Which rank logged a record, and what part of the tensor it says that it is.
@@ -61,8 +63,12 @@ struct RunSource {
   std::vector<RecordTransform> transforms;
   bool mapped = false;
   std::vector<PartKind> parts;
-  Rank sizes = {1, 1, 1, 1};  // how many ranks each axis has
-  NameTable raw_names;        // where a map gives others: as the log has them
+  Rank sizes = {1, 1, 1, 1};   // how many ranks each axis has
+  Rank stated = {0, 0, 0, 0};  // by the header, 0 where it does not say
+  // The ranks of tp and ep that log each checkpoint, anywhere in the run; empty where no record is
+  // of several. Layers are at one rank of pp, tokens may be at one of sp.
+  std::map<std::string, std::set<std::pair<int64_t, int64_t>>> logged_by;
+  NameTable raw_names;  // where a map gives others: as the log has them
 };
 
 // Reads records of an index; one for each thread.
@@ -186,6 +192,7 @@ class LogIndex {
   bool check_group(IndexEntry& entry);
   bool has_known_experts(const IndexEntry& entry);
   void check_groups();
+  void find_lacking_replicas();
   void check_overlap(const IndexEntry& a, const IndexEntry& b) const;
   std::string where(const IndexEntry& entry) const;
   RankPart part_of(const IndexEntry& entry, IndexLoader& loader) const;
@@ -208,6 +215,7 @@ class LogIndex {
   size_t missing_of_map_ = 0;  // of these, the first; the others lack a rank's part
   std::string sequence_;
   std::vector<std::string> warnings_;
+  std::vector<std::string> replica_warnings_;  // of these, those of find_lacking_replicas()
 };
 
 }  // namespace assay

@@ -97,6 +97,7 @@ class Measurer {
                  request_.tolerances[static_cast<size_t>(checkpoint)], request_.options,
                  result.result);
     }
+    if (ref.lacks_replica || got.lacks_replica) lacks_replica(result.result);
     result.result.checkpoint = checkpoint;
     result.result.token_idx = ref.token_idx;
     result.result.ref_team = team_of(request_.ref, ref);

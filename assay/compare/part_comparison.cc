@@ -159,7 +159,25 @@ std::vector<size_t> further_from(const Record& ref, const RankedRecord& got,
   return found.parts;
 }
 
+bool states_nothing(const Record& record) {
+  const auto says = [](double number) { return !std::isnan(number); };
+  const auto& summary = record.summary;
+  const bool summarized =
+      summary &&
+      (says(summary->min) || says(summary->max) || says(summary->mean) || says(summary->l2) ||
+       summary->argmax >= 0 || !summary->top.empty() || summary->nonfinite > 0);
+  return record.n > 0 && record.values.empty() && record.top.empty() && !record.sketch &&
+         !summarized;
+}
+
+bool has_empty_replica(const std::vector<RankPart>& parts) {
+  return std::ranges::any_of(parts, [](const RankPart& part) {
+    return part.replica_of >= 0 && states_nothing(part.record);
+  });
+}
+
 void hold_replicas(const RankedRecord& ref, const RankedRecord& got, RecordResult& result) {
+  if (has_empty_replica(ref.parts) || has_empty_replica(got.parts)) lacks_replica(result);
   if (replica_difference(ref.parts) && !result.failed()) {
     result.evidence = Evidence::kUnproven;
     result.status = Verdict::kIncomplete;
@@ -320,6 +338,13 @@ void blame_ranks(const Record& ref, const RankedRecord& got, RecordResult& resul
 }
 
 }  // namespace
+
+void lacks_replica(RecordResult& result) {
+  if (result.failed()) return;
+  result.evidence = Evidence::kUnproven;
+  result.status = Verdict::kIncomplete;
+  result.reason = kLacksReplica;
+}
 
 void hold_parts(const RankedRecord& ref, const RankedRecord& got, const Tolerance& tolerance,
                 const CompareOptions& options, RecordResult& result) {

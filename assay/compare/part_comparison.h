@@ -30,4 +30,7 @@ struct RankedRecord {
 void hold_parts(const RankedRecord& ref, const RankedRecord& got, const Tolerance& tolerance,
                 const CompareOptions& options, RecordResult& result);
 
+// A rank that should hold the same did not log it: the record, unless it fails, is unproven.
+void lacks_replica(RecordResult& result);
+
 }  // namespace assay

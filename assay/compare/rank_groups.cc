@@ -165,8 +165,76 @@ bool LogIndex::has_known_experts(const IndexEntry& entry) {
   return false;
 }
 
+// Marks records of which a rank that logs their checkpoint elsewhere has none: whether it holds the
+// same, nothing shows. Warnings count these and, where the header states the ranks, the records of
+// checkpoints that one of them never logs.
+void LogIndex::find_lacking_replicas() {
+  for (const std::string& warning : std::exchange(replica_warnings_, {})) {
+    std::erase(warnings_, warning);
+  }
+  const auto warn = [&](std::string text) {
+    replica_warnings_.push_back(printable(path()) + ": " + std::move(text));
+    warnings_.push_back(replica_warnings_.back());
+  };
+  struct Found {
+    int64_t count = 0;
+    std::string first;
+    Rank rank;
+  };
+  const auto note = [&](const IndexEntry& entry, const Rank& rank, Found& found) {
+    if (found.count++ > 0) return;
+    found.rank = rank;
+    found.first = fmt::format("'{}' at token {}", printable(names_.name(entry.checkpoint), 60),
+                              entry.token_idx);
+  };
+  Found lacking;
+  std::map<RankAxis, Found> never;
+  for (IndexEntry& entry : entries_) {
+    const auto& wanted = run_->logged_by.at(names_.name(entry.checkpoint));
+    std::set<std::pair<int64_t, int64_t>> here;
+    const auto add = [&](const IndexEntry& member) {
+      here.emplace(kind_of(*run_, member).rank.tp, kind_of(*run_, member).rank.ep);
+    };
+    if (entry.group < 0) {
+      add(entry);
+    } else {
+      std::ranges::for_each(groups_[static_cast<size_t>(entry.group)], add);
+    }
+    const auto missing =
+        std::ranges::find_if(wanted, [&](const auto& rank) { return !here.contains(rank); });
+    entry.lacks_replica = missing != wanted.end();
+    if (entry.lacks_replica) {
+      Rank rank = kind_of(*run_, entry).rank;
+      std::tie(rank.tp, rank.ep) = *missing;
+      note(entry, rank, lacking);
+    }
+    for (const RankAxis axis : {RankAxis::kTp, RankAxis::kEp}) {
+      std::set<int64_t> seen;
+      for (const auto& [tp, ep] : wanted) seen.insert(axis == RankAxis::kTp ? tp : ep);
+      if (std::ssize(seen) >= along(run_->stated, axis)) continue;
+      Rank rank;
+      while (seen.contains(along(rank, axis))) ++along(rank, axis);
+      note(entry, rank, never[axis]);
+    }
+  }
+  if (lacking.count > 0) {
+    warn(
+        fmt::format("{} not there of a rank that has the same checkpoint elsewhere, first {}, of "
+                    "rank {}: whether it holds the same is unproven",
+                    count_of(lacking.count, "record is", "records are"), lacking.first,
+                    rank_text(lacking.rank, run_->sizes)));
+  }
+  for (const auto& [axis, found] : never) {
+    warn(fmt::format(
+        "{} of checkpoints that a rank never logs, though the header says that there "
+        "are {} of {}, first {}: nothing shows what rank {} {} has",
+        count_of(found.count, "record is", "records are"), along(run_->stated, axis),
+        rank_axis_name(axis), found.first, rank_axis_name(axis), along(found.rank, axis)));
+  }
+}
+
 void LogIndex::check_groups() {
-  if (groups_.empty()) return;
+  if (run_->logged_by.empty()) return;
   std::vector<IndexEntry> complete;
   for (IndexEntry& entry : entries_) {
     const bool good = entry.group < 0 || (check_group(entry) && has_known_experts(entry));
@@ -174,6 +242,7 @@ void LogIndex::check_groups() {
   }
   entries_ = std::move(complete);
   if (!incomplete_.empty()) index_keys();
+  find_lacking_replicas();
 }
 
 RankPart LogIndex::part_of(const IndexEntry& entry, IndexLoader& loader) const {

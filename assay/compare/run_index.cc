@@ -67,6 +67,7 @@ std::vector<std::shared_ptr<LogIndex>> RunIndexer::read() {
   for (size_t i = 0; i < files_.size(); ++i) read_file(i);
   add_choices();
   count_ranks();
+  note_ranks_of_checkpoints();
   set_headers();
   int64_t bytes = 0;
   bool any = false;
@@ -334,8 +335,24 @@ void RunIndexer::count_ranks() {
                   run_->path, "give the folder with the logs of all ranks");
     }
     along(run_->sizes, axis) = count;
+    if (stated) along(run_->stated, axis) = count;
   }
   check_ranks_of_sequences();
+}
+
+void RunIndexer::note_ranks_of_checkpoints() {
+  if (run_->parts.empty()) return;
+  for (const auto& index : sequences_) {
+    std::vector<std::set<std::pair<int64_t, int64_t>>> by_id(
+        static_cast<size_t>(index->names_.size()));
+    for (const IndexEntry& entry : index->entries_) {
+      const Rank rank = entry.part < 0 ? Rank() : run_->parts[static_cast<size_t>(entry.part)].rank;
+      by_id[static_cast<size_t>(entry.checkpoint)].emplace(rank.tp, rank.ep);
+    }
+    for (int32_t id = 0; id < index->names_.size(); ++id) {
+      run_->logged_by[index->names_.name(id)].merge(by_id[static_cast<size_t>(id)]);
+    }
+  }
 }
 
 // All ranks compute each sequence: one that only some have is what these make of another's tokens.

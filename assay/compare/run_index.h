@@ -53,6 +53,7 @@ class RunIndexer {
   std::string place_text(const RecordPlace& place) const;
   std::vector<Mapping> mappings_of(const std::string& name);
   void count_ranks();
+  void note_ranks_of_checkpoints();
   void set_headers();
   [[noreturn]] void fail_for_unlisted(const LogIndex& index) const;
 

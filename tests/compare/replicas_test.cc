@@ -23,6 +23,12 @@ class ReplicasTest : public ComparisonTest {
     return text;
   }
 
+  // What `tp` logs of a tensor that every rank has whole.
+  static std::string copy_of(const std::string& checkpoint, int64_t token,
+                             const std::vector<float>& values, int64_t tp) {
+    return line(checkpoint, token, values, fmt::format(R"(,"rank":{{"tp":{}}})", tp));
+  }
+
   Comparison compare_run(const std::string& ref, const std::vector<std::string>& ranks) {
     std::filesystem::create_directories(path("run"));
     for (size_t i = 0; i < ranks.size(); ++i) put(fmt::format("run/{}.jsonl", i), ranks[i]);
@@ -111,6 +117,89 @@ TEST_F(ReplicasTest, MostProbableTokensOfRanksAreHeldToOneAnother) {
   }
   const std::string cut = R"(,"dims":"v[tp]")";
   EXPECT_TRUE(compare_run(ref, {listed(0, 32, right, cut), listed(1, 32, right, cut)}).pass);
+}
+
+// Breaks if a rank that logged a tensor at one token, and not at others, passed for a whole
+// replica.
+TEST_F(ReplicasTest, ARecordThatARankHasAtOtherTokensAloneIsUnproven) {
+  const std::vector<float> whole = waves(32);
+  std::string ref;
+  std::string every;
+  for (int64_t token = 0; token < 4; ++token) {
+    ref += line("layer_0_q", token, whole);
+    every += copy_of("layer_0_q", token, whole, 0);
+  }
+  const std::string only = copy_of("layer_0_q", 1, whole, 1);
+  std::string rank_0_less = only;
+  for (const int64_t token : {0, 2, 3}) rank_0_less += copy_of("layer_0_q", token, whole, 1);
+  for (const auto& ranks :
+       {std::vector{every, only}, std::vector{copy_of("layer_0_q", 1, whole, 0), rank_0_less}}) {
+    const bool lacks_rank_1 = ranks[0] == every;
+    const Comparison found = compare_run(ref, ranks);
+    EXPECT_EQ(found.verdict, Verdict::kIncomplete);
+    EXPECT_EQ(found.evidence.whole, 1);
+    EXPECT_EQ(found.evidence.unproven, 3);
+    ASSERT_EQ(found.warnings.size(), 1U);
+    EXPECT_NE(found.warnings.front().find(fmt::format(
+                  "3 records are not there of a rank that has the same checkpoint elsewhere, first "
+                  "'layer_0_q' at token 0, of rank tp {}",
+                  lacks_rank_1 ? 1 : 0)),
+              std::string::npos)
+        << found.warnings.front();
+    // The same of a reference.
+    EXPECT_EQ(compare_logs(path("run"), path("ref.jsonl"), options_).evidence.unproven, 3);
+  }
+  // What is wrong there still fails.
+  std::vector<float> off = whole;
+  off[7] += 1;
+  const std::string wrong = copy_of("layer_0_q", 0, whole, 0) + copy_of("layer_0_q", 1, off, 0);
+  EXPECT_EQ(compare_run(ref, {wrong, copy_of("layer_0_q", 0, whole, 1)}).failed, 1);
+}
+
+// Breaks if a rank had to log what it never logs, or a header that states the ranks did not show
+// it.
+TEST_F(ReplicasTest, ACheckpointThatARankNeverLogsPasses) {
+  const std::vector<float> whole = waves(32);
+  const std::string ref =
+      line("layer_0_q", 0, whole) + line("logits", 0, whole) + line("logits", 1, whole);
+  const std::string first = copy_of("layer_0_q", 0, whole, 0) + copy_of("logits", 0, whole, 0) +
+                            copy_of("logits", 1, whole, 0);
+  const std::string second = copy_of("layer_0_q", 0, whole, 1);
+  const Comparison plain = compare_run(ref, {first, second});
+  EXPECT_EQ(plain.evidence.whole, 3);
+  EXPECT_TRUE(plain.warnings.empty());
+  const std::string header = R"({"assay":1,"ranks":{"tp":2}})"
+                             "\n";
+  const Comparison stated = compare_run(ref, {header + first, second});
+  EXPECT_EQ(stated.evidence.whole, 3);
+  ASSERT_EQ(stated.warnings.size(), 1U);
+  EXPECT_NE(stated.warnings.front().find("2 records are of checkpoints that a rank never logs, "
+                                         "though the header says that there are 2 of tp, first "
+                                         "'logits' at token 0: nothing shows what rank tp 1 has"),
+            std::string::npos)
+      << stated.warnings.front();
+}
+
+// Breaks if a record that states nothing counted as a replica.
+TEST_F(ReplicasTest, AReplicaThatStatesNothingIsUnproven) {
+  const std::vector<float> whole = waves(32);
+  const std::string ref = line("layer_0_q", 0, whole);
+  for (const char* summary : {"", R"(,"summary":null)", R"(,"summary":{})"}) {
+    const auto empty = [&](int64_t tp) {
+      return fmt::format(
+          R"({{"checkpoint":"layer_0_q","token_idx":0,"dtype":"f32","shape":[32],"n":32,)"
+          R"("values":[],"rank":{{"tp":{}}}{}}})"
+          "\n",
+          tp, summary);
+    };
+    for (const auto& ranks : {std::vector{copy_of("layer_0_q", 0, whole, 0), empty(1)},
+                              std::vector{empty(0), copy_of("layer_0_q", 0, whole, 1)}}) {
+      const Comparison found = compare_run(ref, ranks);
+      EXPECT_EQ(found.verdict, Verdict::kIncomplete);
+      EXPECT_EQ(found.evidence.unproven, 1);
+      EXPECT_EQ(found.evidence.whole, 0);
+    }
+  }
 }
 
 }  // namespace

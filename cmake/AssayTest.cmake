@@ -47,15 +47,16 @@ function(assay_precompile_headers NAME)
   endif()
 endfunction()
 
-# assay_add_test(NAME unit|golden|... SOURCES a_test.cc ... LIBS lib ... [TIMEOUT seconds] [QUICK filter]): one
+# assay_add_test(NAME unit|golden|... SOURCES a_test.cc ... LIBS lib ... [TIMEOUT seconds]
+# [QUICK filter] [NOT_QUICK filter]): one
 # test program build/<preset>/bin/NAME; ctest finds its cases when it runs, labelled with LABEL; those
 # whose suite is named Emulated/... or Gpu/... with LABEL-emulated or LABEL-gpu, and those that match the
-# GoogleTest filter QUICK with LABEL-quick, which ctest -L emulated, -L gpu and -L quick find too. A case
+# GoogleTest filter QUICK, and not NOT_QUICK, which names those that take long, with LABEL-quick, which ctest -L emulated, -L gpu and -L quick find too. A case
 # has one processor, so that as many cases run side by side as ctest -j says and none waits for another's
 # threads; it may take TIMEOUT seconds, 300 by default, which ctest --timeout does not change, and may skip only if
 # tests/expected_skips.txt says so.
 function(assay_add_test NAME LABEL)
-  cmake_parse_arguments(PARSE_ARGV 2 ARG "" "TIMEOUT;QUICK" "SOURCES;LIBS")
+  cmake_parse_arguments(PARSE_ARGV 2 ARG "" "TIMEOUT;QUICK;NOT_QUICK" "SOURCES;LIBS")
   assay_timeout(ARG_TIMEOUT)
   add_executable(${NAME} ${ARG_SOURCES})
   set_property(GLOBAL APPEND PROPERTY ASSAY_TEST_PROGRAMS ${NAME})
@@ -63,13 +64,17 @@ function(assay_add_test NAME LABEL)
   assay_precompile_headers(${NAME})
   set(others "-Emulated/*:Gpu/*")
   if(ARG_QUICK)
-    string(APPEND others ":${ARG_QUICK}")
+    if(ARG_QUICK STREQUAL "*")
+      set(others "${ARG_NOT_QUICK}")
+    else()
+      string(APPEND others ":${ARG_QUICK}")
+    endif()
     set_property(GLOBAL APPEND PROPERTY ASSAY_QUICK_PROGRAMS ${NAME})
     gtest_discover_tests(${NAME} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-      TEST_FILTER "${ARG_QUICK}" TEST_LIST ${NAME}_QUICK
+      TEST_FILTER "${ARG_QUICK}-${ARG_NOT_QUICK}" TEST_LIST ${NAME}_QUICK
       PROPERTIES LABELS ${LABEL}-quick TIMEOUT ${ARG_TIMEOUT} PROCESSOR_AFFINITY ON)
   endif()
-  if(NOT ARG_QUICK STREQUAL "*")
+  if(others)
     gtest_discover_tests(${NAME} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
       TEST_FILTER "${others}" PROPERTIES LABELS ${LABEL} TIMEOUT ${ARG_TIMEOUT} PROCESSOR_AFFINITY ON)
   endif()

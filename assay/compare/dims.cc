@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 
 #include "base/error.h"
 
@@ -34,20 +33,6 @@ std::vector<RankAxis> read_ranks(std::string_view text, std::string_view list) {
 }
 
 }  // namespace
-
-std::string_view rank_axis_name(RankAxis axis) {
-  static constexpr std::string_view kNames[] = {"tp", "pp", "ep", "sp"};
-  return kNames[static_cast<size_t>(axis)];
-}
-
-int64_t& along(Rank& rank, RankAxis axis) {
-  int64_t* const numbers[] = {&rank.tp, &rank.pp, &rank.ep, &rank.sp};
-  return *numbers[static_cast<size_t>(axis)];
-}
-
-int64_t along(const Rank& rank, RankAxis axis) {
-  return std::array{rank.tp, rank.pp, rank.ep, rank.sp}[static_cast<size_t>(axis)];
-}
 
 std::string rank_text(const Rank& rank, const Rank& sizes) {
   std::vector<std::string> parts;

@@ -1,23 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "assay/log/record.h"
+#include "assay/log/rank.h"
 
 namespace assay {
-
-// What a model is divided by: tensor, pipeline, expert or sequence parallel.
-enum class RankAxis : uint8_t { kTp, kPp, kEp, kSp };
-inline constexpr RankAxis kRankAxes[] = {RankAxis::kTp, RankAxis::kPp, RankAxis::kEp,
-                                         RankAxis::kSp};
-
-std::string_view rank_axis_name(RankAxis axis);
-int64_t along(const Rank& rank, RankAxis axis);
-int64_t& along(Rank& rank, RankAxis axis);
 
 // "tp 2, ep 1": the axes of which there are several ranks, by `sizes`.
 std::string rank_text(const Rank& rank, const Rank& sizes);

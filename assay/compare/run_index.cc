@@ -308,11 +308,12 @@ void RunIndexer::add_choices() {
 
 // Throws if a rank is missing.
 void RunIndexer::count_ranks() {
+  if (header_->header) run_->stated = header_->header->ranks.value_or(Rank());
   for (const RankAxis axis : kRankAxes) {
     const std::set<int64_t>& seen = seen_[static_cast<size_t>(axis)];
-    const bool stated = header_->header && header_->header->ranks;
+    const int64_t stated = along(run_->stated, axis);
     const int64_t largest = *seen.rbegin();
-    const int64_t count = stated ? along(*header_->header->ranks, axis) : largest + 1;
+    const int64_t count = stated > 0 ? stated : largest + 1;
     if (largest >= count) {
       throw Error(fmt::format("there is a rank {} {}, but the header says {} of them",
                               rank_axis_name(axis), largest, count),
@@ -321,7 +322,7 @@ void RunIndexer::count_ranks() {
     int64_t missing = 0;
     while (missing < count && seen.contains(missing)) ++missing;
     // Which of its parts a single process lacks, nothing would show.
-    if (count == 1 && !stated && divides_[static_cast<size_t>(axis)]) {
+    if (count == 1 && stated == 0 && divides_[static_cast<size_t>(axis)]) {
       throw Error(
           fmt::format("dims say that {0} divides tensors, but there is no rank but {0} 0",
                       rank_axis_name(axis)),
@@ -335,7 +336,6 @@ void RunIndexer::count_ranks() {
                   run_->path, "give the folder with the logs of all ranks");
     }
     along(run_->sizes, axis) = count;
-    if (stated) along(run_->stated, axis) = count;
   }
   check_ranks_of_sequences();
 }

@@ -186,7 +186,7 @@ bool LineHandler::StartObject() {
     return true;
   }
   if (field_ == Field::kRanks) {
-    header_.ranks = Rank{1, 1, 1, 1};
+    header_.ranks.emplace();
     return true;
   }
   return field_ == Field::kModel || wrong_type("an object");
@@ -394,11 +394,9 @@ bool LineHandler::no_summary_number(std::string_view found) {
 bool LineHandler::rank_number(std::string_view found, int64_t value) {
   const bool is_count = field_ == Field::kRanks;
   Rank& rank = is_count ? *header_.ranks : *record_.rank;
-  int64_t* number = name_ == "tp" ? &rank.tp : name_ == "pp" ? &rank.pp : nullptr;
-  if (name_ == "ep") number = &rank.ep;
-  if (name_ == "sp") number = &rank.sp;
-  if (number == nullptr) return true;
-  *number = value;
+  const auto* axis = std::ranges::find(kRankAxes, name_, rank_axis_name);
+  if (axis == std::end(kRankAxes)) return true;
+  along(rank, *axis) = value;
   const int64_t least = is_count ? 1 : 0;
   const int64_t most = is_count ? kMostRanks : kMostRanks - 1;
   return (value >= least && value <= most) ||

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "assay/log/rank.h"
+
 namespace assay {
 
 inline constexpr int kSketchSize = 64;
@@ -51,15 +53,6 @@ enum class Phase : uint8_t { kPrefill, kDecode };
 constexpr std::string_view phase_name(Phase phase) {
   return phase == Phase::kPrefill ? "prefill" : "decode";
 }
-
-// The process that computed a part of a tensor, among those that share the model.
-struct Rank {
-  int64_t tp = 0;  // tensor parallel
-  int64_t pp = 0;  // pipeline parallel
-  int64_t ep = 0;  // expert parallel
-  int64_t sp = 0;  // sequence parallel
-  bool operator==(const Rank&) const = default;
-};
 
 // One line of a log: a named tensor at one token position.
 struct Record {
@@ -123,7 +116,7 @@ struct LogHeader {
     std::vector<int64_t> mask = {};
   };
   std::vector<Sequence> sequences = {};  // empty where the header does not name any
-  std::optional<Rank> ranks = {};        // how many processes each axis has
+  std::optional<Rank> ranks = {};        // how many each kind has, 0 where it does not say
 };
 
 inline constexpr std::string_view kRoutingReplayed = "replayed";

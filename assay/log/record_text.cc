@@ -1,10 +1,13 @@
 #include "assay/log/record_text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "assay/log/json_text.h"
 
@@ -169,9 +172,12 @@ std::string header_line(const LogHeader& header) {
   if (!header.routing.empty()) append_json_member(out, "routing", header.routing);
   if (!header.sampling.empty()) append_json_member(out, "sampling", header.sampling);
   if (header.ranks) {
-    const Rank& ranks = *header.ranks;
-    out += fmt::format(R"(,"ranks":{{"tp":{},"pp":{},"ep":{},"sp":{}}})", ranks.tp, ranks.pp,
-                       ranks.ep, ranks.sp);
+    std::vector<std::string> stated;
+    for (const RankAxis axis : kRankAxes) {
+      const int64_t count = along(*header.ranks, axis);
+      if (count > 0) stated.push_back(fmt::format(R"("{}":{})", rank_axis_name(axis), count));
+    }
+    out += fmt::format(",\"ranks\":{{{}}}", fmt::join(stated, ","));
   }
   out += "}\n";
   return out;

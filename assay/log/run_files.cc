@@ -21,11 +21,6 @@ namespace fs = std::filesystem;
 constexpr size_t kMaxFiles = 65536;
 constexpr const char* kOneRun = "keep the files of one run in a folder of their own";
 
-std::string text_of(const std::optional<Rank>& ranks) {
-  if (!ranks) return "";
-  return fmt::format("tp {}, pp {}, ep {}, sp {}", ranks->tp, ranks->pp, ranks->ep, ranks->sp);
-}
-
 std::vector<std::pair<std::string_view, std::string*>> texts_of(LogHeader& header) {
   return {{"model", &header.model.name},        {"model SHA-256", &header.model.sha256},
           {"architecture", &header.model.arch}, {"type", &header.model.type},
@@ -46,11 +41,23 @@ class SameRun {
       check(name, *of_run[i].second, *text, file);
       if (of_run[i].second->empty()) *of_run[i].second = *text;
     }
-    check("number of ranks", text_of(run.ranks), text_of(header.ranks), file);
-    if (!run.ranks) run.ranks = header.ranks;
+    if (header.ranks) add_ranks(file, *header.ranks, run);
   }
 
  private:
+  void add_ranks(const std::string& file, const Rank& ranks, LogHeader& run) {
+    constexpr std::string_view kNames[] = {"number of tp ranks", "number of pp ranks",
+                                           "number of ep ranks", "number of sp ranks"};
+    const auto text = [](int64_t count) { return count > 0 ? fmt::format("{}", count) : ""; };
+    if (!run.ranks) run.ranks.emplace();
+    for (const RankAxis axis : kRankAxes) {
+      int64_t& before = along(*run.ranks, axis);
+      const int64_t count = along(ranks, axis);
+      check(kNames[static_cast<size_t>(axis)], text(before), text(count), file);
+      if (before == 0) before = count;
+    }
+  }
+
   void check(std::string_view name, const std::string& before, const std::string& text,
              const std::string& file) {
     if (text.empty()) return;

@@ -4,11 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <numeric>
 #include <string>
 #include <vector>
 
-#include "assay/compare/rank_parts.h"
 #include "assay/log/log_reader.h"
 #include "assay/log/record_text.h"
 #include "assay/log/sketch.h"
@@ -166,6 +164,41 @@ TEST_F(RanksTest, AMissingRankIsAnError) {
              "\n" +
              fewer[0];
   EXPECT_NE(error_of_run(ref, fewer).find("rank tp 4 of 5 is missing"), std::string::npos);
+}
+
+// Breaks if a header that counts one kind of ranks denied those of others, or two files of a run
+// could disagree on a kind.
+TEST_F(RanksTest, AKindThatTheHeaderDoesNotCountIsCountedInTheRecords) {
+  const std::vector<float> whole = waves(16);
+  const std::string ref = line("layer_0_q", 0, whole) + line("layer_1_q", 0, whole);
+  const auto run = [&](const std::string& first, const std::string& second) {
+    const auto file = [&](const std::string& ranks, int64_t layer) {
+      return fmt::format("{{\"assay\":1,\"ranks\":{}}}\n", ranks) +
+             line(fmt::format("layer_{}_q", layer), 0, whole,
+                  fmt::format(R"(,"rank":{{"pp":{}}})", layer));
+    };
+    return std::vector{file(first, 0), file(second, 1)};
+  };
+  for (const char* second : {R"({"tp":1})", R"({"pp":2})", "{}", R"({"pp":null})"}) {
+    const Comparison comparison = compare_run(ref, run(R"({"tp":1})", second));
+    EXPECT_TRUE(comparison.pass) << second;
+    EXPECT_EQ(comparison.evidence.whole, 2);
+  }
+  EXPECT_NE(error_of_run(ref, run(R"({"tp":1})", R"({"pp":1})")).find("there is a rank pp 1"),
+            std::string::npos);
+  EXPECT_NE(error_of_run(ref, run("{}", R"({"pp":3})")).find("rank pp 2 of 3 is missing"),
+            std::string::npos);
+  const std::string error = error_of_run(ref, run(R"({"tp":1})", R"({"tp":2,"pp":2})"));
+  EXPECT_NE(error.find("run/1.jsonl:1: the number of tp ranks is '2', but '1' in"),
+            std::string::npos)
+      << error;
+  // That it has one rank of a kind excuses no tensor that is cut over another.
+  const std::string cut_by_ep = R"({"assay":1,"ranks":{"tp":1}})"
+                                "\n" +
+                                text(part(piece(whole, 0, 2), "h[ep]", {.tp = 0}));
+  const std::string unknown =
+      error_of([&] { compare_logs(put("ref.jsonl", ref), put("cut.jsonl", cut_by_ep), options_); });
+  EXPECT_NE(unknown.find("there is no rank but ep 0"), std::string::npos) << unknown;
 }
 
 // Breaks if a misspelt kind were left out: the log would have as many ranks as are in it.
@@ -421,74 +454,6 @@ TEST_F(RanksTest, WhatALaterHeaderAloneStatesIsOfTheRun) {
   EXPECT_TRUE(found.pass);
   ASSERT_EQ(found.warnings.size(), 1U);
   EXPECT_NE(found.warnings[0].find("not the engine's own choice"), std::string::npos);
-}
-
-// Breaks if any grid of pieces was put together other than by the definition of its axes.
-TEST_F(RanksTest, EveryGridOfPiecesIsPutTogether) {
-  const std::vector<std::vector<int64_t>> cuts = {{3, 1}, {2}, {1, 0, 2}};  // sizes along 3 axes
-  const std::vector<int64_t> shape = {4, 2, 3};
-  std::vector<float> whole(24);
-  std::iota(whole.begin(), whole.end(), 1.0F);
-  std::vector<RankPart> parts;
-  for (size_t a = 0; a < 2; ++a) {
-    for (size_t c = 0; c < 3; ++c) {
-      RankPart made{.record = {}, .rank = {}, .where = "x:1"};
-      made.piece = {static_cast<int64_t>(a), 0, static_cast<int64_t>(c)};
-      const int64_t first_a = a == 0 ? 0 : 3;
-      const int64_t first_c = c == 2 ? 1 : 0;
-      made.record.shape = {cuts[0][a], 2, cuts[2][c]};
-      for (int64_t i = 0; i < cuts[0][a]; ++i) {
-        for (int64_t j = 0; j < 2; ++j) {
-          for (int64_t k = 0; k < (c == 1 ? 0 : c == 0 ? 1 : 2); ++k) {
-            const int64_t at = ((first_a + i) * 2 + j) * 3 + first_c + k;
-            made.record.values.push_back(whole[static_cast<size_t>(at)]);
-          }
-        }
-      }
-      made.record.n = std::ssize(made.record.values);
-      ASSERT_EQ(made.record.n, element_count(made.record.shape));
-      parts.push_back(std::move(made));
-    }
-  }
-  std::reverse(parts.begin(), parts.end());
-  const Record joined = put_together(parts);
-  EXPECT_EQ(joined.shape, shape);
-  EXPECT_EQ(joined.values, whole);
-  // Of heads, what comes before the first value that is not logged.
-  for (RankPart& one : parts) {
-    if (one.piece == std::vector<int64_t>{0, 0, 2}) one.record.values.resize(3);
-    one.record.summary = summarize(one.record.values);
-  }
-  const Record head = put_together(parts);
-  EXPECT_EQ(head.n, 24);
-  EXPECT_EQ(head.values, std::vector<float>(whole.begin(), whole.begin() + 5));
-}
-
-// Breaks if what is stated of pieces was not what a whole tensor would state.
-TEST_F(RanksTest, SummariesOfPiecesAreThatOfTheWhole) {
-  const std::vector<float> whole = random_values(60, 5);
-  std::vector<RankPart> parts;
-  for (size_t i = 0; i < 3; ++i) {
-    RankPart made{.record = record(piece(whole, i, 3)), .rank = {}, .where = "x:1"};
-    made.record.summary = summarize(made.record.values);
-    made.record.values.clear();
-    made.record.shape = {20};
-    made.piece = {static_cast<int64_t>(i)};
-    parts.push_back(std::move(made));
-  }
-  const Summary expected = summarize(whole);
-  const Record joined = put_together(parts);
-  ASSERT_TRUE(joined.summary);
-  EXPECT_EQ(joined.summary->min, expected.min);
-  EXPECT_EQ(joined.summary->max, expected.max);
-  EXPECT_NEAR(joined.summary->mean, expected.mean, 1e-12);
-  EXPECT_NEAR(joined.summary->l2, expected.l2, 1e-12);
-  EXPECT_EQ(joined.summary->argmax, expected.argmax);
-  ASSERT_EQ(joined.summary->top.size(), expected.top.size());
-  for (size_t i = 0; i < expected.top.size(); ++i) {
-    EXPECT_EQ(joined.summary->top[i].index, expected.top[i].index);
-  }
-  EXPECT_EQ(joined.summary->nonfinite, 0);
 }
 
 }  // namespace

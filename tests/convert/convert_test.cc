@@ -29,6 +29,7 @@ class ConvertTest : public LogFiles {
     header.tokens = {1, 2, 3};
     header.prompt = "two\nlines\xE2\x80\xA8 caf\xC3\xA9";
     header.engine = "assay";
+    header.ranks = Rank{.tp = 2, .ep = 3};  // how many of the other kinds, it does not say
     std::string text = header_line(header);
     Record record;
     for (int64_t t = 0; t < 3; ++t) {

@@ -2,6 +2,7 @@
 # The main job on a real model: install, build, fetch SmolLM2-135M, let it write, log every layer of
 # every token, and hold the log to the golden that transformers recorded in float64.
 set -euo pipefail
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \?//p' "$0"; exit ;; esac
 cd "$(dirname "$0")/.."
 
 prompt="GPU haiku with word fifty-one: "

@@ -3,6 +3,7 @@
 # scripts/gpu_test.sh [ctest arguments]. The machine needs a driver and nvcc. Here a test that finds no
 # GPU fails; elsewhere it skips.
 set -euo pipefail
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \?//p' "$0"; exit ;; esac
 cd "$(dirname "$0")/.."
 
 for tool in nvidia-smi nvcc; do

@@ -2,6 +2,7 @@
 # Checks that need no build: format, shell scripts, fixtures, workflows. Changes nothing.
 # clang-tidy, which takes an hour, is scripts/sanitize.sh tidy.
 set -uo pipefail
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \?//p' "$0"; exit ;; esac
 cd "$(dirname "$0")/.." || exit 2
 
 failed=0

@@ -12,6 +12,7 @@
 #   ALLOW_MISSING=…  globs of benchmarks that may be gone, with spaces between them
 #   GOLDENS=…   models that are compared with their goldens, as bench/accuracy.py takes them (default: all)
 set -euo pipefail
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \?//p' "$0"; exit ;; esac
 cd "$(dirname "$0")/.."
 
 rev=${1:-HEAD}

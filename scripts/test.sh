@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs, builds and passes all tests but the slow ones: scripts/test.sh [ctest arguments]
 set -euo pipefail
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \?//p' "$0"; exit ;; esac
 cd "$(dirname "$0")/.."
 
 scripts/setup.sh tests

@@ -1,5 +1,7 @@
-"""Bad usage of a script is exit code 2 and its usage on standard error, as of the program; nothing else is done."""
+"""Bad usage of a script is exit code 2 and its usage on standard error, as of the program; nothing else is done. Nor is
+it where help is asked for."""
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,6 +19,8 @@ WRONG = {
     "scripts/quantise_smollm2.py": ([], ["a", "b"]),
     "scripts/setup.sh": (["nothing"],),
 }
+# Of what builds, or installs.
+HELPED = ("demo", "gpu_test", "lint", "perf", "quick", "test")
 
 
 class Usage(unittest.TestCase):
@@ -33,6 +37,20 @@ class Usage(unittest.TestCase):
                     self.assertEqual(len(answer.stderr.splitlines()), 1, answer.stderr)
                     self.assertEqual(answer.stdout, "")
                     self.assertEqual(list(Path(folder).iterdir()), [])
+
+    def test_help_is_the_usage_and_nothing_is_built(self):
+        for name in HELPED:
+            for flag in ("--help", "-h"):
+                with self.subTest(script=name, flag=flag), tempfile.TemporaryDirectory() as folder:
+                    # A copy, whose folder has nothing that could be built.
+                    script = Path(folder) / "scripts" / f"{name}.sh"
+                    script.parent.mkdir()
+                    shutil.copy(ROOT / "scripts" / script.name, script)
+                    answer = subprocess.run(["bash", script, flag], capture_output=True, text=True, check=False)
+                    self.assertEqual((answer.returncode, answer.stderr), (0, ""))
+                    head = (ROOT / "scripts" / script.name).read_text().split("\nset -")[0].splitlines()[1:]
+                    self.assertEqual(answer.stdout.splitlines(), [line.removeprefix("#").removeprefix(" ") for line in head])
+                    self.assertEqual(list(Path(folder).iterdir()), [script.parent])
 
 
 if __name__ == "__main__":

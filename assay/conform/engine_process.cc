@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -35,7 +36,7 @@ using Outcome = EngineAnswer::Outcome;
 
 constexpr int kUnsupportedCode = 3;
 constexpr auto kStep = std::chrono::milliseconds(5);
-constexpr int kPollMs = 100;
+constexpr int kPollMs = 20;
 constexpr size_t kMaxAnswerBytes = 1 << 20;
 constexpr std::streamoff kErrorTail = 4096;
 
@@ -59,12 +60,42 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return pointers;
 }
 
-bool has_log(const std::string& path) {
+// Of a file; 0 where there is none.
+int64_t bytes_of(const std::string& path) {
   std::error_code failed;
-  return std::filesystem::file_size(path, failed) > 0 && !failed;
+  const auto bytes = std::filesystem::file_size(path, failed);
+  return failed ? 0 : static_cast<int64_t>(bytes);
+}
+
+int64_t bytes_of_model(const EngineCase& engine_case) {
+  int64_t bytes = bytes_of(engine_case.gguf);
+  std::error_code failed;
+  for (auto at = std::filesystem::directory_iterator(engine_case.model_dir, failed);
+       !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
+    bytes += bytes_of(at->path().string());
+  }
+  return bytes;
+}
+
+// How many prompts are evaluated beside one another.
+int64_t prompts_of(const std::string& surface) {
+  constexpr std::string_view kBatch = "batch:";
+  if (!surface.starts_with(kBatch)) return 1;
+  int64_t count = 1;
+  std::from_chars(surface.data() + kBatch.size(), surface.data() + surface.size(), count);
+  return std::max<int64_t>(count, 1);
 }
 
 }  // namespace
+
+int64_t log_limit_of(const EngineCase& engine_case) {
+  constexpr double kTimesTheModel = 4;  // of each token
+  constexpr double kMost = 1e15;
+  const double bytes = kTimesTheModel * static_cast<double>(bytes_of_model(engine_case)) *
+                       static_cast<double>(engine_case.tokens.size()) *
+                       static_cast<double>(prompts_of(engine_case.surface));
+  return std::max(kLeastLogLimit, static_cast<int64_t>(std::min(bytes, kMost)));
+}
 
 Finding finding_of(const EngineAnswer& answer) {
   return answer.outcome == Outcome::kUnsupported ? Finding::kUnsupported : Finding::kCrashed;
@@ -88,8 +119,11 @@ EngineAnswer EngineProcess::run(const EngineCase& engine_case) {
     throw Error("cannot remove the log of an earlier run: " + failed.message(), engine_case.log,
                 "remove it, or give another folder with --work");
   }
+  log_ = engine_case.log;
+  log_limit_ = log_limit_of(engine_case);
   EngineAnswer answer = serves_ ? ask(engine_case) : run_once(engine_case);
-  if (answer.outcome == Outcome::kLogged && !has_log(engine_case.log)) {
+  if (writes_too_much()) answer = wrote_too_much();
+  if (answer.outcome == Outcome::kLogged && bytes_of(log_) == 0) {
     answer = {Outcome::kCrashed, "said that it logged, and wrote no log"};
   }
   if (answer.outcome != Outcome::kLogged && answer.message.empty()) {
@@ -137,7 +171,9 @@ EngineAnswer EngineProcess::ask(const EngineCase& engine_case) {
   }
   while (unread_.find('\n') == std::string::npos) {
     check_interrupted();
-    if (Clock::now() > end || unread_.size() > kMaxAnswerBytes) return timed_out();
+    if (Clock::now() > end || unread_.size() > kMaxAnswerBytes || writes_too_much()) {
+      return timed_out();
+    }
     pollfd ready = {channel_, POLLIN, 0};
     if (poll(&ready, 1, kPollMs) <= 0) continue;
     char piece[4096];
@@ -222,7 +258,7 @@ bool EngineProcess::wait_until(Clock::time_point end, int& status) {
       channel_ = -1;
       return true;
     }
-    if (Clock::now() > end) return false;
+    if (Clock::now() > end || writes_too_much()) return false;
     if (interrupting_signal() != 0) stop();
     check_interrupted();
     std::this_thread::sleep_for(kStep);
@@ -269,6 +305,22 @@ EngineAnswer EngineProcess::crashed(int status) const {
 EngineAnswer EngineProcess::timed_out() {
   stop();
   return {Outcome::kCrashed, fmt::format("gave no answer within {} s", timeout_.count())};
+}
+
+bool EngineProcess::writes_too_much() const {
+  return bytes_of(log_) > log_limit_ || bytes_of(errors_) > kLeastLogLimit;
+}
+
+// Ends it, and keeps nothing of what it wrote.
+EngineAnswer EngineProcess::wrote_too_much() {
+  stop();
+  const bool in_log = bytes_of(log_) > log_limit_;
+  std::error_code failed;
+  std::filesystem::remove(in_log ? log_ : errors_, failed);
+  return {Outcome::kCrashed,
+          fmt::format("wrote more than {} MB {}, and was stopped; what it wrote is removed",
+                      (in_log ? log_limit_ : kLeastLogLimit) >> 20,
+                      in_log ? "to its log, more than the case can need" : "of errors")};
 }
 
 }  // namespace assay

@@ -26,6 +26,11 @@ struct EngineAnswer {
   std::string message;  // why there is no log
 };
 
+// The most bytes that an engine may log of a case: of each token four times what its model takes,
+// which is more than all values of all ops with all their digits, and no less than kLeastLogLimit.
+inline constexpr int64_t kLeastLogLimit = int64_t{256} << 20;
+int64_t log_limit_of(const EngineCase& engine_case);
+
 // Of an answer without a log: unsupported, or crashed.
 Finding finding_of(const EngineAnswer& answer);
 
@@ -41,7 +46,8 @@ class EngineProcess {
   EngineProcess& operator=(const EngineProcess&) = delete;
 
   // Throws Error if the command cannot be started, and Interrupted. An old log of that path is
-  // removed first.
+  // removed first. An engine that logs more than log_limit_of() is stopped, and the log removed; so
+  // is one that writes more than kLeastLogLimit of errors.
   EngineAnswer run(const EngineCase& engine_case);
 
  private:
@@ -53,6 +59,8 @@ class EngineProcess {
   std::string last_error() const;
   EngineAnswer crashed(int status) const;
   EngineAnswer timed_out();
+  bool writes_too_much() const;
+  EngineAnswer wrote_too_much();
 
   std::vector<std::string> command_;
   bool serves_;
@@ -61,6 +69,8 @@ class EngineProcess {
   pid_t child_ = 0;
   int channel_ = -1;  // its standard input and output
   std::string unread_;
+  std::string log_;  // of the case that is run
+  int64_t log_limit_ = 0;
 };
 
 }  // namespace assay

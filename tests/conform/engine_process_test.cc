@@ -65,6 +65,44 @@ TEST_F(Engine, IsNotRunWhereAnOldLogStays) {
   EXPECT_FALSE(std::filesystem::exists(path("ran")));
 }
 
+// Breaks if an engine that does not stop writing could fill the disk until its time is up, or what
+// it wrote stayed.
+TEST_F(Engine, IsStoppedWhenItWritesWithoutEnd) {
+  const EngineAnswer endless = once("exec cat /dev/zero > $ASSAY_LOG_FILE", seconds(300));
+  EXPECT_EQ(endless.outcome, Outcome::kCrashed);
+  EXPECT_EQ(endless.message,
+            "wrote more than 256 MB to its log, more than the case can need, and was stopped; what "
+            "it wrote is removed");
+  EXPECT_FALSE(std::filesystem::exists(path("log")));
+  const std::string large = "head -c 300000000 /dev/zero > " + path("log");
+  EXPECT_THAT(once(large).message, StartsWith("wrote more than 256 MB to its log"));
+  EXPECT_FALSE(std::filesystem::exists(path("log")));
+  EXPECT_EQ(once("exec cat /dev/zero >&2", seconds(300)).message,
+            "wrote more than 256 MB of errors, and was stopped; what it wrote is removed");
+  EXPECT_FALSE(std::filesystem::exists(path("errors")));
+  // One that serves is started again for the next case.
+  const auto answers = served("read line; exec cat /dev/zero > " + path("log"), seconds(300));
+  for (const EngineAnswer& answer : answers) {
+    EXPECT_THAT(answer.message, StartsWith("wrote more than 256 MB to its log"));
+  }
+}
+
+// Breaks if a log that a case needs were over its limit: with all digits of all values of a large
+// model, or of several prompts.
+TEST_F(Engine, MayLogMoreOfALargerCase) {
+  std::filesystem::create_directories(path("model"));
+  put("model/model.safetensors", "");
+  std::filesystem::resize_file(path("model/model.safetensors"), int64_t{100} << 20);
+  EngineCase one{.model_dir = path("model"), .gguf = {}, .tokens = {3}, .log = {}};
+  EXPECT_EQ(log_limit_of(one), int64_t{400} << 20);
+  one.tokens = {3, 5};
+  EXPECT_EQ(log_limit_of(one), int64_t{800} << 20);
+  one.surface = "batch:3";
+  EXPECT_EQ(log_limit_of(one), int64_t{2400} << 20);
+  std::filesystem::resize_file(path("model/model.safetensors"), 1000);
+  EXPECT_EQ(log_limit_of(one), kLeastLogLimit);
+}
+
 TEST_F(Engine, SaysWhatItDoesNotSupport) {
   const EngineAnswer answer = once("echo no windows >&2; echo; exit 3");
   EXPECT_EQ(answer.outcome, Outcome::kUnsupported);

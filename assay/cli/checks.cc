@@ -138,23 +138,24 @@ std::vector<int32_t> parse_token_ids(const std::string& text, const std::string&
   }
 }
 
-void refuse_to_overwrite(const std::vector<std::string>& inputs, const std::string& output,
+void refuse_to_overwrite(const std::vector<Input>& inputs, const std::string& output,
                          const std::string& what, const std::string& flag) {
-  for (const std::string& input : inputs) {
-    if (is_same_file(input, output)) {
+  for (const Input& input : inputs) {
+    if (is_same_file(input.path, output)) {
       throw Error(what + " would overwrite its input", output, "give another " + flag);
     }
   }
-  for (const std::string& input : inputs) {
+  for (const Input& input : inputs) {
     if (!is_part_of(output, input)) continue;
-    throw Error(what + " would be part of its input " + input, output, "give another " + flag);
+    throw Error(what + " would be part of its input " + input.path, output, "give another " + flag);
   }
 }
 
-bool is_part_of(const std::string& file, const std::string& input) {
+bool is_part_of(const std::string& file, const Input& input) {
   std::error_code none;
-  if (is_same_file(file, input) || is_log_below(file, input)) return true;
-  return fs::is_regular_file(file, none) && is_dump(file) && is_below(file, input);
+  if (is_same_file(file, input.path) || is_log_below(file, input.path)) return true;
+  const bool is_read = input.all_files || (fs::is_regular_file(file, none) && is_dump(file));
+  return is_read && !file.empty() && is_below(file, input.path);
 }
 
 bool is_same_place(const std::string& a, const std::string& b) {

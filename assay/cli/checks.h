@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace assay {
@@ -28,17 +29,27 @@ std::vector<std::string> arguments_for_cli11(int argc, char** argv);
 std::vector<int32_t> parse_token_ids(const std::string& text, const std::string& flag,
                                      const std::string& what = "token id");
 
+// What a command reads.
+struct Input {
+  Input(std::string given) : path(std::move(given)) {}  // NOLINT(google-explicit-constructor)
+  Input(std::string given, bool all) : path(std::move(given)), all_files(all) {}
+
+  std::string path;
+  bool all_files = false;  // of a folder, whatever they are: not only logs and files of tensors
+};
+
 // Throws Error if `output` is one of the inputs or a part of one. `what` is written there ("the
 // report"), and `flag` says where.
-void refuse_to_overwrite(const std::vector<std::string>& inputs, const std::string& output,
+void refuse_to_overwrite(const std::vector<Input>& inputs, const std::string& output,
                          const std::string& what = "the report", const std::string& flag = "-o");
 
 // Whether the file is, or would be, in a folder or below it.
 bool is_below(const std::string& file, const std::string& folder);
 
 // Whether to write the file would change the input: it is the input or, where that is a folder, is
-// or would be one of the logs in it, or is one of its files of tensors.
-bool is_part_of(const std::string& file, const std::string& input);
+// or would be one of the logs in it, or is one of its files of tensors; or, where all files of it
+// are read, would be any.
+bool is_part_of(const std::string& file, const Input& input);
 
 // Whether both are the path of one file, which need not be there.
 bool is_same_place(const std::string& a, const std::string& b);

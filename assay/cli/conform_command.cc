@@ -96,10 +96,9 @@ SuiteOptions suite_options(const EngineArguments& arguments) {
   }
   SuiteOptions options = arguments.options;
   if (options.suite.empty()) options.suite = default_suite();
-  if (is_below(arguments.report.output, options.suite)) {
-    throw Error("the report would be a file of the suite " + options.suite, arguments.report.output,
-                "give another -o");
-  }
+  std::vector<Input> inputs = arguments.flags.inputs();
+  inputs.emplace_back(options.suite, true);
+  arguments.report.check_output(inputs);
   if (options.work.empty()) options.work = cache_folder() + "/conform";
   options.timeout = std::chrono::seconds(arguments.timeout);
   const auto typed = [&](const char* flag, const std::string& value) {
@@ -210,7 +209,6 @@ EngineTable from_parts(const EngineArguments& arguments, const SuiteOptions& opt
 
 int run_conform(EngineArguments& arguments) {
   arguments.flags.apply();
-  arguments.report.check_output(arguments.flags.inputs());
   const SuiteOptions options = suite_options(arguments);
   if (!arguments.parts.empty()) return show(from_parts(arguments, options), arguments, "conform");
   return show(conform(engines_of(arguments), options), arguments, "conform");
@@ -237,7 +235,6 @@ void check_tokens(const std::vector<int32_t>& tokens, const std::string& model) 
 
 int run_invariance(InvarianceArguments& arguments) {
   arguments.flags.apply();
-  arguments.report.check_output(arguments.flags.inputs());
   InvarianceOptions options = arguments.invariance;
   options.suite = suite_options(arguments);
   const bool own_model = !options.model_dir.empty() || !options.gguf.empty();
@@ -277,7 +274,7 @@ void add_engine_flags(CLI::App& command, EngineArguments& arguments) {
   flags.add("--features", options.features, "Globs of features (default: all)")
       ->allow_extra_args(false);
   flags.add("--suite", options.suite, "The folder of the features (default: Assay's own)",
-            {.is_input = true});
+            {.reads_all = true});
   flags.add("--engines", arguments.list, "Another list of engines", {.is_input = true});
   flags.add("--work", options.work,
             "Where models and logs are written and stay (default: the user's cache)");

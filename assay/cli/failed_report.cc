@@ -26,22 +26,16 @@ bool has_report(const CLI::App& command) {
   return option != nullptr && option->get_type_name() == kReportType;
 }
 
-// Whether the file is one of the suite that the command reads, whether it is given or not.
-bool is_of_suite(const CLI::App& command, const fs::path& file) {
-  if (command.get_option_no_throw("--suite") == nullptr) return false;
-  const std::string suite = value_of(command, "--suite");
-  return is_below(file.string(), suite.empty() ? default_suite() : suite);
-}
-
-// Whether the file is what the command reads, or a log in a folder that it reads.
+// Whether the file is what the command reads, or one of those in a folder that it reads.
 bool is_input(const CLI::App& command, const std::string& file) {
   for (const CLI::Option* option : command.get_options()) {
     if (option->get_single_name() == "output") continue;
     for (const std::string& value : option->results()) {
-      if (is_part_of(file, value)) return true;
+      if (is_part_of(file, {value, option->get_type_name() == kFolderType})) return true;
     }
   }
-  return is_of_suite(command, file);
+  const CLI::Option* suite = command.get_option_no_throw("--suite");
+  return suite != nullptr && suite->empty() && is_part_of(file, {default_suite(), true});
 }
 
 void remove_report(const std::string& path) {

@@ -9,6 +9,8 @@ namespace assay {
 // one whose file is kept and used after the run (a policy, a page): an error must not take it.
 inline constexpr const char* kReportType = "REPORT";
 inline constexpr const char* kKeptType = "FILE";
+// How Flags marks a folder of which all files are read, whatever they are.
+inline constexpr const char* kFolderType = "FOLDER";
 
 // After an error: the report that the command was to write (ReportFlags), and that an earlier run
 // may have left there, must not look like this run's. A report of JUnit or for GitHub holds the

@@ -36,11 +36,11 @@ void Flags::apply() const {
   for (const Declared& each : declared_) each.apply();
 }
 
-std::vector<std::string> Flags::inputs() const {
-  std::vector<std::string> inputs;
-  for (const Declared& each : declared_) {
-    const auto& values = each.option->results();
-    if (each.traits.is_input) inputs.insert(inputs.end(), values.begin(), values.end());
+std::vector<Input> Flags::inputs() const {
+  std::vector<Input> inputs;
+  for (const auto& [option, traits, apply] : declared_) {
+    if (!traits.is_input && !traits.reads_all) continue;
+    for (const std::string& value : option->results()) inputs.emplace_back(value, traits.reads_all);
   }
   return inputs;
 }

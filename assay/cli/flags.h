@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "assay/cli/checks.h"
+#include "assay/cli/failed_report.h"
 #include "base/error.h"
 
 namespace assay {
@@ -23,6 +25,7 @@ enum class FlagPart { kComparison, kModel, kSelection };
 
 struct FlagTraits {
   bool is_input = false;                // names what is read, which no report may overwrite
+  bool reads_all = false;               // the same, and all files of a folder: see kFolderType
   std::string_view default_value = {};  // given or not, it is the same
   char separator = ' ';                 // '=' where a value may begin with a dash
   FlagPart part = FlagPart::kComparison;
@@ -48,6 +51,7 @@ class Flags {
     } else {
       option = command_.add_option(name, target, help);
     }
+    if (traits.reads_all) option->type_name(kFolderType);
     declared_.push_back({option, traits, std::move(apply)});
     return option;
   }
@@ -65,7 +69,7 @@ class Flags {
   void apply() const;
 
   // Whatever names an input.
-  std::vector<std::string> inputs() const;
+  std::vector<Input> inputs() const;
 
   // The arguments as a shell takes them, each after a space; without the defaults.
   std::string typed() const;

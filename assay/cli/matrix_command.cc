@@ -55,12 +55,12 @@ std::string text_of_first(const std::string& error, size_t logs) {
 }
 
 // All that the matrix is made of, logs in folders among it.
-std::vector<std::string> inputs_of(const MatrixArguments& arguments, const RunMatrix& matrix) {
-  std::vector<std::string> inputs = arguments.flags.inputs();
+std::vector<Input> inputs_of(const MatrixArguments& arguments, const RunMatrix& matrix) {
+  std::vector<Input> inputs = arguments.flags.inputs();
   inputs.insert(inputs.end(), matrix.left_out.begin(), matrix.left_out.end());
-  for (const UnreadableLog& log : matrix.unreadable) inputs.push_back(log.log);
+  for (const UnreadableLog& log : matrix.unreadable) inputs.emplace_back(log.log);
   for (const MatrixRow& row : matrix.rows) {
-    for (const MatrixCell& cell : row.cells) inputs.push_back(cell.log);
+    for (const MatrixCell& cell : row.cells) inputs.emplace_back(cell.log);
   }
   return inputs;
 }

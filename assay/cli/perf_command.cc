@@ -130,7 +130,7 @@ void add_perf(CLI::App& app, int& exit_code) {
       .add("--accuracy", arguments->accuracy,
            "Two folders of comparisons with the goldens, before and after (see "
            "bench/accuracy.py): a model beyond its floor is refused, however fast",
-           {.is_input = true})
+           {.reads_all = true})
       ->expected(2);
   const std::vector<std::string> formats = format_names(perf_reports());
   arguments->report.add(*command, alternatives(formats))

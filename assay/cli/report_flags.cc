@@ -22,7 +22,7 @@ CLI::Option* ReportFlags::add_output(CLI::App& command, const std::string& help)
   return command.add_option("-o,--output", output, help)->type_name(kReportType);
 }
 
-void ReportFlags::check_output(const std::vector<std::string>& inputs) const {
+void ReportFlags::check_output(const std::vector<Input>& inputs) const {
   refuse_to_overwrite(inputs, output);
   if (format != "github") return;
   refuse_to_overwrite(inputs, step_summary_path(output), "the summary", "GITHUB_STEP_SUMMARY");

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "assay/cli/checks.h"
 #include "assay/cli/output.h"
 #include "assay/report/report.h"
 
@@ -22,7 +23,7 @@ struct ReportFlags {
   CLI::Option* add_output(CLI::App& command, const std::string& help = "Write to this file");
 
   // Throws Error if the report would overwrite one of the inputs, or be added to it.
-  void check_output(const std::vector<std::string>& inputs) const;
+  void check_output(const std::vector<Input>& inputs) const;
 };
 
 // Writes the report of that format; the summary of a job to the file that the runner names, if any.

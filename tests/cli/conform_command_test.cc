@@ -105,7 +105,7 @@ TEST_F(ConformCommand, NoReportInsideTheSuite) {
   }
   const std::string own = source_path("conform/suite/rope_theta/new.json");
   expect_usage({"conform", "assay", "--features", "rope_theta", "-o", own},
-               "the report would be a file of the suite");
+               "the report would be part of its input " + source_path("conform/suite"));
   EXPECT_FALSE(fs::remove(own));
 }
 

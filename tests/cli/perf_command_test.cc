@@ -190,6 +190,28 @@ TEST_F(PerfCommand, GithubsSummaryIsNotAppendedToAnInput) {
   EXPECT_EQ(contents(base), before);
 }
 
+// Breaks if a report took the place of a comparison that it is made of, or was read as one by the
+// next run; before or after an error.
+TEST_F(PerfCommand, NoReportInsideAFolderOfAccuracy) {
+  const std::string base = bench("base.json", 1.0);
+  const std::string head = bench("head.json", 1.0);
+  std::filesystem::create_directories(folder_ + "/before");
+  std::filesystem::create_directories(folder_ + "/after");
+  const std::string kept = put("after/gpt2-Q8_0-fast-haiku.json", "{}");
+  for (const std::string& file : {kept, folder_ + "/before/report.json"}) {
+    const std::vector<std::string> arguments = {
+        "perf", base, head, "--accuracy", folder_ + "/before", folder_ + "/after", "-o", file};
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.err, testing::HasSubstr(file + ": the report would be part of its input"));
+    std::vector<std::string> wrong = arguments;
+    wrong.push_back("--nosuch");
+    EXPECT_EQ(run(wrong).exit_code, 2);
+  }
+  EXPECT_EQ(contents(kept), "{}");
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/before/report.json"));
+}
+
 // A change that is faster and breaks a floor: exit code 1, in every format.
 TEST_F(PerfCommand, RefusesWhatBreaksItsFloor) {
   const auto folder = [this](const std::string& name, const std::string& x_floor,

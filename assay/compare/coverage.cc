@@ -4,6 +4,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <set>
 #include <vector>
@@ -42,6 +43,32 @@ std::string shown(const LogHeader::Model& model) {
 bool are_of_other_files(const std::optional<LogHeader>& ref, const std::optional<LogHeader>& got) {
   if (!ref || !got || ref->model.sha256.empty() || got->model.sha256.empty()) return false;
   return ref->model.sha256 != got->model.sha256;
+}
+
+// The letters and digits of a model's name, without the folder, owner and ending that tools add.
+std::string plain_name(std::string_view name) {
+  name.remove_prefix(name.rfind('/') + 1);
+  if (name.ends_with(".gguf")) name.remove_suffix(5);
+  std::string plain;
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) != 0 || byte >= 0x80) plain += static_cast<char>(std::tolower(byte));
+  }
+  return plain;
+}
+
+// The headers name other models, and not both say of which file. One name may be a part of the
+// other: some tools add the type.
+std::string other_name(const std::optional<LogHeader>& ref, const std::optional<LogHeader>& got) {
+  if (!ref || !got || (!ref->model.sha256.empty() && !got->model.sha256.empty())) return {};
+  const std::string a = plain_name(ref->model.name);
+  const std::string b = plain_name(got->model.name);
+  const bool alike = a.find(b) != std::string::npos || b.find(a) != std::string::npos;
+  if (a.empty() || b.empty() || alike) return {};
+  return fmt::format(
+      "the headers name different models: '{}' and '{}'; where both state the file's SHA-256, they "
+      "show whether it is the same",
+      printable(ref->model.name, 60), printable(got->model.name, 60));
 }
 
 // The elements that a checkpoint has at a token; 0 where the log has none.
@@ -175,7 +202,7 @@ std::string other_sequence(const LogIndex& ref, const LogIndex& got) {
 }
 
 std::string other_model(const std::optional<LogHeader>& ref, const std::optional<LogHeader>& got) {
-  if (!are_of_other_files(ref, got)) return {};
+  if (!are_of_other_files(ref, got)) return other_name(ref, got);
   const LogHeader::Model& a = ref->model;
   const LogHeader::Model& b = got->model;
   std::string text =
@@ -191,8 +218,8 @@ std::string other_model(const std::optional<LogHeader>& ref, const std::optional
 }
 
 std::string other_model(const LogIndex& ref, const LogIndex& got) {
-  if (!are_of_other_files(ref.header(), got.header())) return {};
-  const std::string sizes = other_size(ref, got);
+  const bool other_files = are_of_other_files(ref.header(), got.header());
+  const std::string sizes = other_files ? other_size(ref, got) : "";
   if (sizes.empty()) return other_model(ref.header(), got.header());
   return fmt::format("the logs are of different models: {} and {}{}", shown(ref.header()->model),
                      shown(got.header()->model), sizes);

@@ -36,7 +36,7 @@ std::string other_names(const LogIndex& ref, const LogIndex& got, const Selectio
 // The logs are of different sequences, which are compared as if they were one.
 std::string other_sequence(const LogIndex& ref, const LogIndex& got);
 
-// The headers name different model files.
+// The headers name different model files, or models.
 std::string other_model(const std::optional<LogHeader>& ref, const std::optional<LogHeader>& got);
 // The same of what the logs hold, too: models of other sizes are no types of one.
 std::string other_model(const LogIndex& ref, const LogIndex& got);

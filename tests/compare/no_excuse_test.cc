@@ -458,41 +458,5 @@ TEST_F(NoExcuseTest, OtherLimitsDoNotScaleGrowth) {
   EXPECT_EQ(compare(log(0), log(0.45F)).verdict, Verdict::kWrong);
 }
 
-TEST_F(NoExcuseTest, WarnsOfDifferentModelFiles) {
-  const auto log = [&](char digit, const char* type) {
-    return fmt::format(
-               R"({{"assay":1,"model":{{"name":"m","sha256":"{}","arch":"llama","type":"{}"}}}})",
-               std::string(64, digit), type) +
-           "\n" + line("embedding", 0, waves(64));
-  };
-  EXPECT_THAT(compare(log('a', "Q8_0"), log('b', "Q8_0")).warnings,
-              ElementsAre("the logs are of different model files: m Q8_0 (aaaaaaaa…) and m Q8_0 "
-                          "(bbbbbbbb…)"));
-  EXPECT_THAT(compare(log('a', "Q4_1"), log('b', "Q8_0")).warnings,
-              ElementsAre("the logs are of different model files: m Q4_1 (aaaaaaaa…) and m Q8_0 "
-                          "(bbbbbbbb…); those of other types differ by what storing them so costs, "
-                          "and assay floors measures how much that may be"));
-  EXPECT_THAT(compare(log('a', "Q4_1"), log('a', "Q4_1")).warnings, IsEmpty());
-}
-
-// Breaks if two models were called types of one, or a vocabulary that is filled up another model's.
-TEST_F(NoExcuseTest, ModelsOfOtherSizesAreNoTypesOfOne) {
-  const auto log = [&](char digit, const char* type, int n_vocab, const char* arch = "llama") {
-    return fmt::format(
-               R"({{"assay":1,"model":{{"name":"m","sha256":"{}","arch":"{}","type":"{}"}}}})",
-               std::string(64, digit), arch, type) +
-           "\n" + line("final_norm", 0, waves(64)) + line("logits", 0, waves(n_vocab, 1));
-  };
-  EXPECT_THAT(compare(log('a', "F32", 318), log('b', "Q8_0", 4096)).warnings,
-              Contains("the logs are of different models: m F32 (aaaaaaaa…) and m Q8_0 "
-                       "(bbbbbbbb…): logits has 318 elements in one and 4096 in the other"));
-  EXPECT_THAT(compare(log('a', "F32", 318), log('b', "F32", 320)).warnings,
-              Contains("the logs are of different model files: m F32 (aaaaaaaa…) and m F32 "
-                       "(bbbbbbbb…)"));
-  EXPECT_THAT(compare(log('a', "F32", 318), log('b', "F16", 318, "qwen2")).warnings,
-              Contains("the logs are of different model files: m F32 (aaaaaaaa…) and m F16 "
-                       "(bbbbbbbb…), of the architectures llama and qwen2"));
-}
-
 }  // namespace
 }  // namespace assay

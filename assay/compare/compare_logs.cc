@@ -469,14 +469,18 @@ Comparison compare_logs(const std::string& ref_path, const std::string& got_path
   const AllSequences all{pairs.size() > 1, lacks_bos(pairs)};
   if (!all.of_several) return compare_sequence(pairs.front(), options, all, pool);
   std::vector<Comparison> sequences;
+  std::vector<std::string> further;
   bool any = false;
   for (const Logs& logs : pairs) {
+    if (logs.ref->sequence().empty()) further.push_back(logs.got->sequence());
     sequences.push_back(compare_sequence(logs, options, all, pool));
     mark_missing_sequence(sequences.back());
     any = any || sequences.back().compared > 0;
   }
   if (!any) throw no_sequence_in_common(ref, got);
-  return merge_sequences(std::move(sequences));
+  Comparison merged = merge_sequences(std::move(sequences));
+  warn(further_sequences(got_path, further), merged);
+  return merged;
 }
 
 }  // namespace assay

@@ -201,6 +201,18 @@ std::string other_sequence(const LogIndex& ref, const LogIndex& got) {
       ref.path(), printable(ref.sequence(), 40), got.path(), printable(got.sequence(), 40));
 }
 
+std::string further_sequences(const std::string& got_path, const std::vector<std::string>& names) {
+  constexpr size_t kShown = 3;
+  if (names.empty()) return {};
+  std::string shown;
+  for (size_t i = 0; i < std::min(kShown, names.size()); ++i) {
+    shown += fmt::format("{}'{}'", i > 0 ? ", " : "", printable(names[i], 40));
+  }
+  return fmt::format("{}: {} not in the reference, and only searched for NaN: {}{}",
+                     printable(got_path), count_of(names.size(), "sequence is", "sequences are"),
+                     shown, names.size() > kShown ? ", ..." : "");
+}
+
 std::string other_model(const std::optional<LogHeader>& ref, const std::optional<LogHeader>& got) {
   if (!are_of_other_files(ref, got)) return other_name(ref, got);
   const LogHeader::Model& a = ref->model;

@@ -36,6 +36,10 @@ std::string other_names(const LogIndex& ref, const LogIndex& got, const Selectio
 // The logs are of different sequences, which are compared as if they were one.
 std::string other_sequence(const LogIndex& ref, const LogIndex& got);
 
+// Sequences of the judged log that the reference does not have, by their names, which are held to
+// nothing.
+std::string further_sequences(const std::string& got_path, const std::vector<std::string>& names);
+
 // The headers name different model files, or models.
 std::string other_model(const std::optional<LogHeader>& ref, const std::optional<LogHeader>& got);
 // The same of what the logs hold, too: models of other sizes are no types of one.

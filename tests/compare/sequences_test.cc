@@ -90,7 +90,13 @@ TEST_F(SequencesTest, AMissingSequenceIsUnproven) {
 TEST_F(SequencesTest, FurtherSequencesAreOnlyCheckedForNaN) {
   const std::string ref = header("[[11,12]]", R"(["a"])") + records("a", {11, 12});
   const std::string head = header("[[21,22],[11,12]]", R"(["0","1"])");
-  EXPECT_TRUE(compare(ref, head + records("1", {11, 12}) + records("0", {21, 22})).pass);
+  const Comparison further = compare(ref, head + records("1", {11, 12}) + records("0", {21, 22}));
+  EXPECT_TRUE(further.pass);
+  ASSERT_EQ(further.warnings.size(), 1U);
+  EXPECT_NE(further.warnings[0].find(
+                "got.jsonl: 1 sequence is not in the reference, and only searched for NaN: '0'"),
+            std::string::npos)
+      << further.warnings[0];
   const std::string nan = line("layer_0_output", 0, {1, NAN}, R"(,"sequence":"0")");
   const Comparison bad = compare(ref, head + records("1", {11, 12}) + nan);
   EXPECT_FALSE(bad.pass);

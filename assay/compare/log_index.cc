@@ -242,7 +242,7 @@ int64_t LogIndex::find(int32_t checkpoint, int64_t token_idx) const {
 
 // The first one is read again only once, however often it is repeated.
 void LogIndex::check_duplicate(int64_t first, const IndexEntry& second) {
-  IndexLoader loader(run_->files);
+  IndexLoader loader = this->loader();
   const IndexEntry& entry = entries_[static_cast<size_t>(first)];
   std::string& digest = digests_[first];
   if (digest.empty()) digest = content_digest(load(entry, loader));
@@ -250,7 +250,7 @@ void LogIndex::check_duplicate(int64_t first, const IndexEntry& second) {
   if (content_digest(now) == digest) return;
   // llama.cpp has several tensors of one name at each token.
   const std::string map = run_->mapped ? "" : NameMap::suggest({now.checkpoint});
-  IndexLoader again(run_->files);
+  IndexLoader again = this->loader();
   const bool same_file = entry.place.file == second.place.file;
   throw Error(fmt::format("'{}' at token {} was logged before, in {}, with other values: {}",
                           now.checkpoint, now.token_idx,

@@ -165,7 +165,10 @@ class LogIndex {
   // The place in entries() of a record, -1 if there is none.
   int64_t find(int32_t checkpoint, int64_t token_idx) const;
 
-  IndexLoader loader() const { return IndexLoader(run_->files); }
+  // It shares the run's list of files, which may be long.
+  IndexLoader loader() const {
+    return IndexLoader(std::shared_ptr<const RecordLoader::Files>(run_, &run_->files));
+  }
   // The record of `entry` as the checkpoint that it is, valid until the loader's next call. Throws
   // Error.
   Record& load(const IndexEntry& entry, IndexLoader& loader) const;

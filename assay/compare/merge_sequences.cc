@@ -103,9 +103,7 @@ class Merger {
     merged_.argmax_agree += part.argmax_agree;
     merged_.argmax_total += part.argmax_total;
     for (const std::string& warning : part.warnings) {
-      if (std::ranges::find(merged_.warnings, warning) == merged_.warnings.end()) {
-        merged_.warnings.push_back(warning);
-      }
+      if (warned_.insert(warning).second) merged_.warnings.push_back(warning);
     }
   }
 
@@ -155,10 +153,10 @@ class Merger {
   }
 
   int32_t team_id(const std::string& name) {
-    const auto found = std::ranges::find(merged_.teams, name);
-    if (found != merged_.teams.end()) return static_cast<int32_t>(found - merged_.teams.begin());
-    merged_.teams.push_back(name);
-    return static_cast<int32_t>(merged_.teams.size()) - 1;
+    const auto [place, added] =
+        team_ids_.try_emplace(name, static_cast<int32_t>(merged_.teams.size()));
+    if (added) merged_.teams.push_back(name);
+    return place->second;
   }
 
   size_t leading_sequence() const {
@@ -205,6 +203,8 @@ class Merger {
   std::map<std::string, int64_t> order_;
   std::set<std::string> named_;      // sequences that have been added
   std::vector<std::string> labels_;  // of each
+  std::set<std::string> warned_;     // what merged_.warnings has
+  std::map<std::string, int32_t> team_ids_;
   Comparison merged_;
 };
 

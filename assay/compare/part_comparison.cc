@@ -7,7 +7,9 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
+#include <vector>
 
 #include "assay/compare/evidence.h"
 #include "assay/compare/pair_comparison.h"
@@ -110,18 +112,22 @@ std::vector<size_t> odd_ones(const std::vector<RankPart>& parts, const std::vect
     for (const size_t other : alike) {
       if (difference_of(parts[candidate].record, parts[other].record)) others.push_back(other);
     }
+    if (2 * others.size() < alike.size()) return others;
     if (best.empty() || others.size() < best.size()) best = std::move(others);
   }
   return best;
 }
 
 std::optional<ReplicaDifference> replica_difference(const std::vector<RankPart>& parts) {
-  for (size_t first = 0; first < parts.size(); ++first) {
-    if (parts[first].replica_of >= 0) continue;
+  std::map<size_t, std::vector<size_t>> replicas_of;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const int64_t first = parts[i].replica_of;
+    if (first >= 0) replicas_of[static_cast<size_t>(first)].push_back(i);
+  }
+  for (const auto& [first, replicas] : replicas_of) {
     ReplicaDifference found{.parts = {first}, .odd = {}};
     bool differs = false;
-    for (size_t i = 0; i < parts.size(); ++i) {
-      if (parts[i].replica_of != static_cast<int64_t>(first)) continue;
+    for (const size_t i : replicas) {
       found.parts.push_back(i);
       const auto difference = difference_of(parts[first].record, parts[i].record);
       if (!difference) continue;
@@ -230,16 +236,21 @@ PartLayout layout_of(const std::vector<RankPart>& pieces) {
 
 // The pieces that `whole` has.
 std::vector<RankPart> cut_like(const Record& whole, const std::vector<RankPart>& pieces) {
-  const PartLayout layout = layout_of(pieces);
   std::vector<RankPart> cut;
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    RankPart part{.record = {}, .rank = pieces[i].rank, .where = {}};
-    part.piece = pieces[i].piece;
-    part.record.shape = pieces[i].record.shape;
-    part.record.n = pieces[i].record.n;
-    part.record.values = slice_of(whole, layout, i);
+  for (const RankPart& piece : pieces) {
+    RankPart part{.record = {}, .rank = piece.rank, .where = {}};
+    part.piece = piece.piece;
+    part.record.shape = piece.record.shape;
+    part.record.n = piece.record.n;
     cut.push_back(std::move(part));
   }
+  auto at = whole.values.begin();
+  layout_of(pieces).for_each_run([&](size_t part, int64_t, int64_t count) {
+    std::vector<float>& values = cut[part].record.values;
+    values.insert(values.end(), at, at + count);
+    at += count;
+    return true;
+  });
   return cut;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -50,19 +51,26 @@ bool cut_alike(const Dims& a, const Dims& b) {
 // The first rank whose part none of `ranks` has; nothing if all are there. Other axes are 0.
 std::optional<Rank> missing_rank(const std::vector<RankAxis>& axes, const Rank& sizes,
                                  const std::vector<Rank>& ranks) {
+  std::set<Rank> present;
+  for (const Rank& rank : ranks) {
+    Rank of_axes;
+    for (const RankAxis axis : axes) along(of_axes, axis) = along(rank, axis);
+    present.insert(of_axes);
+  }
   Rank wanted;
   while (true) {
-    const bool found = std::ranges::any_of(ranks, [&](const Rank& rank) {
-      return std::ranges::all_of(
-          axes, [&](RankAxis axis) { return along(rank, axis) == along(wanted, axis); });
-    });
-    if (!found) return wanted;
+    if (!present.contains(wanted)) return wanted;
     size_t i = axes.size();
     while (i > 0 && ++along(wanted, axes[i - 1]) == along(sizes, axes[i - 1])) {
       along(wanted, axes[--i]) = 0;
     }
     if (i == 0) return std::nullopt;
   }
+}
+
+// The ranks that have different tokens.
+std::vector<RankAxis> token_cut(const Dims& dims) {
+  return dims.is_sequence() ? dims.axes.front().cut : std::vector<RankAxis>();
 }
 
 // Whether its experts are at different ranks.
@@ -82,8 +90,7 @@ std::vector<Rank> ranks_of(const std::vector<RankPart>& parts) {
 // Tokens that are divided between ranks must be at one of them.
 void LogIndex::check_overlap(const IndexEntry& a, const IndexEntry& b) const {
   const PartKind& kind = kind_of(*run_, a);
-  if (!kind.dims.is_sequence()) return;
-  for (const RankAxis axis : kind.dims.axes.front().cut) {
+  for (const RankAxis axis : token_cut(kind.dims)) {
     if (along(kind.rank, axis) == along(kind_of(*run_, b).rank, axis)) continue;
     throw Error(fmt::format("'{}' at token {} is also in {}, though dims say that {} divides the "
                             "tokens: the cuts overlap",
@@ -98,6 +105,9 @@ bool LogIndex::check_group(IndexEntry& entry) {
   const Dims dims = dims_of(*run_, members.front());
   std::vector<IndexEntry> kept;
   std::vector<Rank> ranks;
+  std::map<Rank, size_t> place_of;  // in kept
+  // Those of kept whose tokens are cut alike are all of the same ranks: the first stands for them.
+  std::map<std::vector<RankAxis>, IndexEntry> cut_so;
   for (const IndexEntry& member : members) {
     if (!cut_alike(dims, dims_of(*run_, member))) {
       throw Error(fmt::format("'{}' at token {} has other dims than in {}",
@@ -105,10 +115,10 @@ bool LogIndex::check_group(IndexEntry& entry) {
                   where(member), "log it with the same dims on all ranks");
     }
     const Rank& rank = kind_of(*run_, member).rank;
-    const auto same = std::ranges::find(ranks, rank);
-    if (same != ranks.end()) {
-      const IndexEntry& before = kept[static_cast<size_t>(same - ranks.begin())];
-      IndexLoader loader(run_->files);
+    const auto [same, added] = place_of.try_emplace(rank, kept.size());
+    if (!added) {
+      const IndexEntry& before = kept[same->second];
+      IndexLoader loader = this->loader();
       const std::string digest = content_digest(part_of(before, loader).record);
       if (content_digest(part_of(member, loader).record) == digest) continue;
       throw Error(fmt::format("'{}' at token {} of rank {} was logged before, in {}, with other "
@@ -117,7 +127,8 @@ bool LogIndex::check_group(IndexEntry& entry) {
                               rank_text(rank, run_->sizes), where(before)),
                   where(member), "log each part once, with the rank that holds it");
     }
-    for (const IndexEntry& other : kept) check_overlap(other, member);
+    for (const auto& [cut, other] : cut_so) check_overlap(other, member);
+    cut_so.try_emplace(token_cut(kind_of(*run_, member).dims), member);
     kept.push_back(member);
     ranks.push_back(rank);
   }

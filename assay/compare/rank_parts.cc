@@ -326,16 +326,4 @@ Record put_together(const std::vector<RankPart>& parts) {
   return whole;
 }
 
-std::vector<float> slice_of(const Record& whole, const PartLayout& layout, size_t part) {
-  std::vector<float> values;
-  int64_t at = 0;
-  layout.for_each_run([&](size_t of_run, int64_t, int64_t count) {
-    const auto begin = whole.values.begin() + at;
-    if (of_run == part) values.insert(values.end(), begin, begin + count);
-    at += count;
-    return true;
-  });
-  return values;
-}
-
 }  // namespace assay

@@ -70,7 +70,4 @@ Record put_together(const std::vector<RankPart>& parts);
 // The pieces of a tensor, each with its addends as one.
 std::vector<RankPart> pieces_of(const std::vector<RankPart>& parts);
 
-// The elements of `whole`, which has all values, that `part` of the layout is of.
-std::vector<float> slice_of(const Record& whole, const PartLayout& layout, size_t part);
-
 }  // namespace assay

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
 
 #include "assay/compare/checkpoint_order.h"
 #include "assay/compare/sequence_rows.h"
@@ -385,12 +387,15 @@ void RunIndexer::fail_for_unlisted(const LogIndex& index) const {
 
 void RunIndexer::set_headers() {
   if (!header_->header) return;
+  const std::vector<LogHeader::Sequence>& named = header_->sequences;
+  std::unordered_map<std::string_view, const LogHeader::Sequence*> by_name;
+  for (const LogHeader::Sequence& sequence : named) by_name.emplace(sequence.name, &sequence);
   for (const auto& index : sequences_) {
     index->header_ = header_->header;
-    const std::vector<LogHeader::Sequence>& named = header_->sequences;
-    auto found = std::ranges::find(named, index->sequence_, &LogHeader::Sequence::name);
-    if (sequences_.size() == 1 && named.size() == 1) found = named.begin();
-    if (found == named.end()) {
+    const auto place = by_name.find(index->sequence_);
+    const LogHeader::Sequence* found = place == by_name.end() ? nullptr : place->second;
+    if (sequences_.size() == 1 && named.size() == 1) found = &named.front();
+    if (found == nullptr) {
       // Its tokens would be unknown, and those of another log as good as any.
       if (header_->lists_sequences) fail_for_unlisted(*index);
       continue;

@@ -1,9 +1,15 @@
 #include "assay/compare/sequence_pairs.h"
 
 #include <algorithm>
+#include <deque>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "assay/compare/input_tokens.h"
 
@@ -61,6 +67,54 @@ std::optional<Tokens> padding_mask(const Tokens& padded, const Tokens& tokens, b
   return std::nullopt;
 }
 
+// What two sequences that belong together have in common: tokens, and what these are of.
+using PairingKey = std::pair<int, Tokens>;
+constexpr int kInRef = 0;  // the reference's tokens, which are a part of the other log's
+constexpr int kInGot = 1;
+
+std::vector<PairingKey> keys_of_tokens(const LogIndex& log) {
+  Tokens tokens = real_tokens(log);
+  if (tokens.empty()) return {};
+  return {{0, std::move(tokens)}};
+}
+
+// Its tokens as a part (`own`), and what they are without padding, of which the mask may not tell:
+// see padding_mask().
+std::vector<PairingKey> keys_of_padding(const LogIndex& log, int own, int other) {
+  std::vector<PairingKey> keys;
+  const Tokens& all = tokens_of(log);
+  if (all.empty()) return keys;
+  keys.emplace_back(own, real_tokens(log));
+  if (!log.header()->mask.empty()) return keys;
+  const auto is = [](int64_t token) { return [token](int64_t each) { return each != token; }; };
+  const auto begin = std::ranges::find_if(all, is(all.front()));
+  const auto end_of = [&](int64_t token) {
+    return std::find_if(all.rbegin(), all.rend(), is(token)).base();
+  };
+  keys.emplace_back(other, Tokens(begin, all.end()));
+  keys.emplace_back(other, Tokens(all.begin(), end_of(all.back())));
+  if (begin != all.end()) keys.emplace_back(other, Tokens(begin, end_of(all.front())));
+  return keys;
+}
+
+// The first tokens, and those from which on another sequence may begin with them: see
+// left_out_offset(). Of short ones the first token alone.
+std::vector<PairingKey> keys_of_beginning(const LogIndex& log, int own, int other) {
+  constexpr std::ptrdiff_t kTokens = 3;  // as many as left_out_offset() asks for
+  constexpr int kShort = 2;              // and further, of either log
+  std::vector<PairingKey> keys;
+  const Tokens& all = tokens_of(log);
+  if (all.empty()) return keys;
+  if (std::ssize(all) < kTokens) keys.emplace_back(kShort + own, Tokens{all.front()});
+  keys.emplace_back(kShort + other, Tokens{all.front()});
+  for (std::ptrdiff_t from = 0; from <= kMaxShift && from + kTokens <= std::ssize(all); ++from) {
+    const Tokens part(all.begin() + from, all.begin() + from + kTokens);
+    if (from == 0) keys.emplace_back(own, part);
+    keys.emplace_back(other, part);
+  }
+  return keys;
+}
+
 class SequencePairer {
  public:
   SequencePairer(const Sequences& ref, const Sequences& got)
@@ -73,62 +127,135 @@ class SequencePairer {
   }
 
   std::vector<SequencePair> pair() {
-    const auto same_tokens = [](const LogIndex& a, const LogIndex& b) {
+    take_of_same_name([](const LogIndex& a, const LogIndex& b) {
       const Tokens tokens = real_tokens(a);
       return !tokens.empty() && tokens == real_tokens(b);
-    };
-    const auto same_name = [](const LogIndex& a, const LogIndex& b) {
-      return a.sequence() == b.sequence();
-    };
-    take([&](LogIndex& a, LogIndex& b) { return same_name(a, b) && same_tokens(a, b); });
-    take([&](LogIndex& a, LogIndex& b) { return same_tokens(a, b); });
-    any_exact_ = std::ranges::any_of(pairs_, [](const SequencePair& p) { return p.got >= 0; });
-    take([&](LogIndex& a, LogIndex& b) { return is_padded(a, b); });
-    take([&](LogIndex& a, LogIndex& b) { return same_name(a, b) && fit(a, b); });
-    take([&](LogIndex& a, LogIndex& b) { return fit(a, b); });
-    take([&](LogIndex& a, LogIndex& b) {
-      return same_name(a, b) && (tokens_of(a).empty() || tokens_of(b).empty());
     });
-    if (ref_.size() == 1 && got_.size() == 1 && pairs_[0].got < 0) {
-      pairs_[0].got = 0;
-      taken_[0] = true;
-    }
-    for (int64_t i = 0; i < std::ssize(got_); ++i) {
-      if (taken_[static_cast<size_t>(i)]) continue;
-      // A sequence that is there twice is held to the reference's twice.
-      const auto same = std::ranges::find_if(ref_, [&](const auto& reference) {
-        return same_tokens(*reference, *got_[static_cast<size_t>(i)]);
-      });
-      pairs_.push_back({same == ref_.end() ? twin_of(i) : same - ref_.begin(), i});
-    }
+    take_by_keys(keys_of_tokens, keys_of_tokens, [](LogIndex&, LogIndex&) { return true; });
+    any_exact_ = std::ranges::any_of(pairs_, [](const SequencePair& p) { return p.got >= 0; });
+    take_by_keys([](const LogIndex& ref) { return keys_of_padding(ref, kInRef, kInGot); },
+                 [](const LogIndex& got) { return keys_of_padding(got, kInGot, kInRef); },
+                 [&](LogIndex& a, LogIndex& b) { return is_padded(a, b); });
+    take_of_same_name([](const LogIndex& a, const LogIndex& b) { return fit(a, b); });
+    take_by_keys([](const LogIndex& ref) { return keys_of_beginning(ref, kInRef, kInGot); },
+                 [](const LogIndex& got) { return keys_of_beginning(got, kInGot, kInRef); }, fit);
+    take_of_same_name([](const LogIndex& a, const LogIndex& b) {
+      return tokens_of(a).empty() || tokens_of(b).empty();
+    });
+    if (ref_.size() == 1 && got_.size() == 1 && pairs_[0].got < 0) join(pairs_[0], 0);
+    add_further();
     return std::move(pairs_);
   }
 
-  // The reference's sequence that one with the same tokens as sequence `i` of the judged log is
-  // held to, or -1. What is padding in that one is padding here.
-  int64_t twin_of(int64_t i) const {
-    LogIndex& own = *got_[static_cast<size_t>(i)];
-    if (tokens_of(own).empty()) return -1;
-    for (size_t p = 0; p < ref_.size(); ++p) {
-      if (pairs_[p].got < 0) continue;
-      const LogIndex& twin = *got_[static_cast<size_t>(pairs_[p].got)];
-      if (real_tokens(own) == real_tokens(twin)) return pairs_[p].ref;
-      if (tokens_of(own) != tokens_of(twin) || !own.header()->mask.empty()) continue;
-      own.set_mask(Tokens(twin.header()->mask), false);
-      return pairs_[p].ref;
-    }
-    return -1;
+ private:
+  using Belong = std::function<bool(LogIndex& ref, LogIndex& got)>;
+  using KeysOf = std::function<std::vector<PairingKey>(const LogIndex&)>;
+  // Places in got_ in ascending order, of which those before `next` have been tried.
+  struct Candidates {
+    const std::deque<size_t>* places = nullptr;
+    size_t next = 0;
+  };
+
+  void join(SequencePair& pair, size_t got) {
+    pair.got = static_cast<int64_t>(got);
+    taken_[got] = true;
   }
 
- private:
-  // Pairs each sequence that has no partner yet with the first that belongs to it.
-  void take(const std::function<bool(LogIndex&, LogIndex&)>& belong) {
+  LogIndex& ref_of(const SequencePair& pair) const { return *ref_[static_cast<size_t>(pair.ref)]; }
+  LogIndex& got_of(const SequencePair& pair) const { return *got_[static_cast<size_t>(pair.got)]; }
+
+  // Pairs each sequence that has no partner yet with the one of its name, if they belong together.
+  void take_of_same_name(const Belong& belong) {
+    std::unordered_map<std::string_view, size_t> place_of;
+    for (size_t i = 0; i < got_.size(); ++i) {
+      if (!taken_[i]) place_of.emplace(got_[i]->sequence(), i);
+    }
     for (SequencePair& pair : pairs_) {
-      for (size_t i = 0; i < got_.size() && pair.got < 0; ++i) {
-        if (taken_[i] || !belong(*ref_[static_cast<size_t>(pair.ref)], *got_[i])) continue;
-        pair.got = static_cast<int64_t>(i);
-        taken_[i] = true;
+      if (pair.got >= 0) continue;
+      const auto found = place_of.find(ref_of(pair).sequence());
+      if (found == place_of.end() || !belong(ref_of(pair), *got_[found->second])) continue;
+      join(pair, found->second);
+    }
+  }
+
+  // Pairs each sequence that has no partner yet with the first that belongs to it, of those that
+  // share a key with it: so that not each is tried with each.
+  void take_by_keys(const KeysOf& keys_of_ref, const KeysOf& keys_of_got, const Belong& belong) {
+    std::map<PairingKey, std::deque<size_t>> places_of;
+    for (size_t i = 0; i < got_.size(); ++i) {
+      if (taken_[i]) continue;
+      for (PairingKey& key : keys_of_got(*got_[i])) {
+        std::deque<size_t>& places = places_of[std::move(key)];
+        if (places.empty() || places.back() != i) places.push_back(i);
       }
+    }
+    for (SequencePair& pair : pairs_) {
+      if (pair.got >= 0) continue;
+      std::vector<Candidates> lists;
+      for (const PairingKey& key : keys_of_ref(ref_of(pair))) {
+        const auto found = places_of.find(key);
+        if (found == places_of.end()) continue;
+        std::deque<size_t>& places = found->second;
+        while (!places.empty() && taken_[places.front()]) places.pop_front();
+        lists.push_back({&places, 0});
+      }
+      while (const auto place = next_of(lists)) {
+        if (!belong(ref_of(pair), *got_[*place])) continue;
+        join(pair, *place);
+        break;
+      }
+    }
+  }
+
+  // Takes the first place that is in any of the lists, and that no pair has.
+  std::optional<size_t> next_of(std::vector<Candidates>& lists) const {
+    size_t first = got_.size();
+    for (auto& [places, next] : lists) {
+      while (next < places->size() && taken_[(*places)[next]]) ++next;
+      if (next < places->size()) first = std::min(first, (*places)[next]);
+    }
+    if (first == got_.size()) return std::nullopt;
+    for (auto& [places, next] : lists) {
+      if (next < places->size() && (*places)[next] == first) ++next;
+    }
+    return first;
+  }
+
+  // Adds the sequences of the judged log that no pair has. One that is there twice is held to the
+  // reference's twice.
+  void add_further() {
+    // The first sequence of the reference that has, or whose partner has, these tokens.
+    std::map<Tokens, int64_t> own_tokens;
+    std::map<Tokens, int64_t> real_of_partner;
+    std::map<Tokens, int64_t> all_of_partner;
+    for (int64_t p = std::ssize(ref_) - 1; p >= 0; --p) {
+      const SequencePair& pair = pairs_[static_cast<size_t>(p)];
+      own_tokens[real_tokens(ref_of(pair))] = p;
+      if (pair.got < 0) continue;
+      real_of_partner[real_tokens(got_of(pair))] = p;
+      all_of_partner[tokens_of(got_of(pair))] = p;
+    }
+    own_tokens.erase(Tokens());
+    const auto first_in = [&](const std::map<Tokens, int64_t>& places, const Tokens& tokens) {
+      const auto found = places.find(tokens);
+      return found == places.end() ? std::ssize(ref_) : found->second;
+    };
+    for (size_t i = 0; i < got_.size(); ++i) {
+      if (taken_[i]) continue;
+      LogIndex& own = *got_[i];
+      const bool unmasked = own.header() && own.header()->mask.empty();
+      int64_t ref = first_in(own_tokens, real_tokens(own));
+      if (ref == std::ssize(ref_) && !tokens_of(own).empty()) {
+        ref = first_in(real_of_partner, real_tokens(own));
+        const int64_t alike =
+            unmasked ? first_in(all_of_partner, tokens_of(own)) : std::ssize(ref_);
+        if (alike < ref) {
+          // What is padding in the partner is padding here.
+          ref = alike;
+          own.set_mask(Tokens(got_of(pairs_[static_cast<size_t>(ref)]).header()->mask), false);
+        }
+      }
+      pairs_.push_back({ref < std::ssize(ref_) ? ref : -1, static_cast<int64_t>(i)});
     }
   }
 

@@ -153,7 +153,7 @@ Record& RecordLoader::load_row(const RecordPlace& place, int64_t row, int64_t ro
 }
 
 Record& RecordLoader::load(const RecordPlace& place) {
-  const InputFile& file = *files_[static_cast<size_t>(place.file)];
+  const InputFile& file = *(*files_)[static_cast<size_t>(place.file)];
   try {
     const std::string_view text =
         buffer_.read(file, place.offset, static_cast<size_t>(place.bytes));

@@ -76,9 +76,11 @@ Error no_records_error(const LogReader& log);
 // Reads single records again, at places from a LogReader. One thread at a time.
 class RecordLoader {
  public:
-  explicit RecordLoader(std::shared_ptr<const InputFile> file) : files_{std::move(file)} {}
-  explicit RecordLoader(std::vector<std::shared_ptr<const InputFile>> files)
-      : files_(std::move(files)) {}
+  using Files = std::vector<std::shared_ptr<const InputFile>>;
+
+  explicit RecordLoader(std::shared_ptr<const InputFile> file)
+      : files_(std::make_shared<const Files>(1, std::move(file))) {}
+  explicit RecordLoader(std::shared_ptr<const Files> files) : files_(std::move(files)) {}
 
   // The record at `place`, valid until the next call. Throws Error.
   Record& load(const RecordPlace& place);
@@ -91,7 +93,7 @@ class RecordLoader {
   const Record& sequence() const { return sequence_; }
 
  private:
-  std::vector<std::shared_ptr<const InputFile>> files_;
+  std::shared_ptr<const Files> files_;
   LineBuffer buffer_;
   LineParser parser_;
   Record sequence_;  // the last record of load_row()

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -12,7 +13,7 @@ struct Rank {
   int64_t pp = 0;  // pipeline parallel
   int64_t ep = 0;  // expert parallel
   int64_t sp = 0;  // sequence parallel
-  bool operator==(const Rank&) const = default;
+  auto operator<=>(const Rank&) const = default;
 };
 
 // The kinds of ranks: what a model is divided by.

@@ -9,6 +9,7 @@
 #include <set>
 #include <string_view>
 #include <system_error>
+#include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
@@ -71,21 +72,31 @@ class SameRun {
   std::map<std::string_view, std::string> stated_by_;
 };
 
-// Adds a sequence, or checks it against the one of that name.
-void add_sequence(LogHeader::Sequence sequence, const std::string& file,
-                  std::vector<LogHeader::Sequence>& sequences) {
-  const auto known = std::ranges::find(sequences, sequence.name, &LogHeader::Sequence::name);
-  if (known == sequences.end()) {
-    sequences.push_back(std::move(sequence));
-    return;
+// The sequences that the files of a run name.
+class NamedSequences {
+ public:
+  // Adds a sequence, or checks it against the one of that name.
+  void add(LogHeader::Sequence sequence, const std::string& file) {
+    const auto [place, added] = place_of_.try_emplace(sequence.name, all_.size());
+    if (added) {
+      all_.push_back(std::move(sequence));
+      return;
+    }
+    LogHeader::Sequence& known = all_[place->second];
+    if (known.tokens.empty()) known = std::move(sequence);
+    if (sequence.tokens.empty()) return;
+    if (known.tokens == sequence.tokens && known.mask == sequence.mask) return;
+    throw Error(fmt::format("other tokens for sequence '{}' than in a file before",
+                            printable(sequence.name, 40)),
+                file + ":1", kOneRun);
   }
-  if (known->tokens.empty()) *known = std::move(sequence);
-  if (sequence.tokens.empty()) return;
-  if (known->tokens == sequence.tokens && known->mask == sequence.mask) return;
-  throw Error(fmt::format("other tokens for sequence '{}' than in a file before",
-                          printable(sequence.name, 40)),
-              file + ":1", kOneRun);
-}
+
+  std::vector<LogHeader::Sequence> take() { return std::move(all_); }
+
+ private:
+  std::vector<LogHeader::Sequence> all_;
+  std::unordered_map<std::string, size_t> place_of_;
+};
 
 // A list of tokens without a name, and the first file that has it.
 struct Unnamed {
@@ -98,14 +109,14 @@ std::vector<std::ptrdiff_t> unnamed_of(const std::vector<std::string>& files,
                                        const std::vector<std::optional<LogHeader>>& headers,
                                        std::vector<Unnamed>& unnamed) {
   std::vector<std::ptrdiff_t> of_file(files.size(), -1);
+  std::map<std::pair<std::vector<int64_t>, std::vector<int64_t>>, std::ptrdiff_t> place_of;
   for (size_t i = 0; i < files.size(); ++i) {
     if (!headers[i] || headers[i]->tokens.empty()) continue;
     const LogHeader& header = *headers[i];
-    const auto same = std::ranges::find_if(unnamed, [&](const Unnamed& other) {
-      return other.sequence.tokens == header.tokens && other.sequence.mask == header.mask;
-    });
-    of_file[i] = same - unnamed.begin();
-    if (same == unnamed.end()) {
+    const auto [place, added] =
+        place_of.try_emplace({header.tokens, header.mask}, std::ssize(unnamed));
+    of_file[i] = place->second;
+    if (added) {
       unnamed.push_back(
           {{fs::path(files[i]).stem().string(), header.tokens, header.mask}, files[i]});
     }
@@ -155,17 +166,18 @@ RunHeader agree_on_header(const std::vector<std::string>& files,
   std::vector<Unnamed> unnamed;
   const std::vector<std::ptrdiff_t> of_file = unnamed_of(files, headers, unnamed);
   run.default_sequence.resize(files.size());
+  NamedSequences sequences;
   SameRun same;
   for (size_t i = 0; i < files.size(); ++i) {
     if (!headers[i]) continue;
     LogHeader& header = *headers[i];
     run.lists_sequences = run.lists_sequences || !header.sequences.empty();
     for (LogHeader::Sequence& sequence : header.sequences) {
-      add_sequence(std::move(sequence), files[i], run.sequences);
+      sequences.add(std::move(sequence), files[i]);
     }
     if (of_file[i] >= 0) {
       const Unnamed& list = unnamed[static_cast<size_t>(of_file[i])];
-      add_sequence(list.sequence, files[i], run.sequences);
+      sequences.add(list.sequence, files[i]);
       if (unnamed.size() > 1) run.default_sequence[i] = list.sequence.name;
     }
     header.tokens.clear();
@@ -176,6 +188,7 @@ RunHeader agree_on_header(const std::vector<std::string>& files,
     if (run.header->checkpoints != header.checkpoints) run.header->checkpoints.clear();
     if (run.header->prompt != header.prompt) run.header->prompt.reset();
   }
+  run.sequences = sequences.take();
   return run;
 }
 

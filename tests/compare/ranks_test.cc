@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -199,6 +200,26 @@ TEST_F(RanksTest, AKindThatTheHeaderDoesNotCountIsCountedInTheRecords) {
   const std::string unknown =
       error_of([&] { compare_logs(put("ref.jsonl", ref), put("cut.jsonl", cut_by_ep), options_); });
   EXPECT_NE(unknown.find("there is no rank but ep 0"), std::string::npos) << unknown;
+}
+
+// Breaks if each of many ranks were looked for among all: as many as a header may count took 27 s.
+TEST_F(RanksTest, ManyRanksArePutTogether) {
+  constexpr int64_t kCount = 32767;
+  std::vector<float> whole(kCount);
+  std::string cut;
+  std::string replicas;
+  for (int64_t i = 0; i < kCount; ++i) {
+    whole[static_cast<size_t>(i)] = static_cast<float>(i % 17) + 0.5F;
+    const std::string rank = fmt::format(R"(,"rank":{{"tp":{}}})", i);
+    cut += line("layer_0_q", 0, {whole[static_cast<size_t>(i)]}, rank + R"(,"dims":"h[tp]")");
+    replicas += line("layer_0_q", 0, {i == 9 ? 3.0F : 2.0F, 1}, rank);
+  }
+  const std::clock_t begin = std::clock();
+  EXPECT_EQ(compare(line("layer_0_q", 0, whole), cut).evidence.whole, 1);
+  const Comparison odd = compare(line("layer_0_q", 0, {2, 1}), replicas);
+  ASSERT_TRUE(odd.first_divergence);
+  EXPECT_EQ(odd.first_divergence->ranks, "tp 9");
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 8);
 }
 
 // Breaks if a misspelt kind were left out: the log would have as many ranks as are in it.

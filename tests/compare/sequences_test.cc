@@ -1,8 +1,11 @@
 // Logs of several sequences: which belong together, and that each has to be shown.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -153,6 +156,44 @@ TEST_F(SequencesTest, TokensShowWhatIsPadding) {
                        records("0", {11, 12, 13, 14}) + records("1", {21, 22, 0, 0}));
   EXPECT_TRUE(right.pass);
   EXPECT_EQ(right.evidence.whole, 6);
+}
+
+// Breaks if each of many sequences were looked for among all of the other log: 8,000 of each kind
+// took a minute.
+TEST_F(SequencesTest, ManySequencesArePaired) {
+  constexpr int kCount = 8000;
+  const auto log = [&](int first_token, int pads, const std::string& prefix) {
+    std::string tokens;
+    std::string names;
+    std::string text;
+    for (int i = 0; i < kCount; ++i) {
+      const int place = (i * 1201) % kCount;  // another order than that of the reference
+      const std::string name = prefix + std::to_string(i);
+      const int id = prefix == "r" ? i : place;
+      tokens += (i > 0 ? ",[" : "[") + std::string(pads > 0 ? "7,7," : "") +
+                fmt::format("{},{}]", first_token + id, 20000 + id);
+      names += (i > 0 ? ",\"" : "\"") + name + "\"";
+      for (int t = 0; t < pads; ++t)
+        text += line("logits", t, {1}, ",\"sequence\":\"" + name + "\"");
+      text += line("logits", pads, {static_cast<float>(id), 1}, ",\"sequence\":\"" + name + "\"");
+    }
+    return header("[" + tokens + "]", "[" + names + "]") + text;
+  };
+  const std::clock_t begin = std::clock();
+  const std::string ref = log(100, 0, "r");
+  for (const int pads : {0, 2}) {
+    const Comparison comparison = compare(ref, log(100, pads, "g"));
+    EXPECT_TRUE(comparison.pass);
+    EXPECT_EQ(comparison.evidence.whole, kCount) << pads;
+    EXPECT_EQ(std::ssize(comparison.sequences), kCount);
+  }
+  std::string unnamed;
+  for (int i = 0; i < kCount; ++i) {
+    unnamed += line("logits", 0, {static_cast<float>(i), 1}, fmt::format(",\"sequence\":{}", i));
+  }
+  EXPECT_EQ(compare(unnamed, unnamed).evidence.whole, kCount);
+  EXPECT_THAT(failure(ref, log(50000, 0, "o")), testing::HasSubstr("no record in common"));
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 20);
 }
 
 // Breaks if one of two sequences with the same tokens were compared with nothing.

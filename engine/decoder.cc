@@ -14,7 +14,7 @@ constexpr size_t kStateWords = 2;
 constexpr int64_t kAngles = 64;
 
 // Recordings differ in how many keys they have room for: so many at least, else powers of two.
-constexpr int64_t kMinKeys = 1024;
+constexpr int64_t kMinKeys = 256;
 
 FusedLinear linear(const Linear& of) {
   return {of.weight, of.bias};
@@ -215,8 +215,10 @@ void Decoder::launch_layer(int layer, int64_t keys, Probe* probe) {
         launch_qkv(group, layer, probe);
         break;
       case FusedKind::kAttention:
-        fused_.attention({q_.data(), kv_.layer(layer), shape_, token_, keys,
-                          attention_scratch_.data(), attn_.data()});
+        fused_.attention(
+            {q_.data(), kv_.layer(layer), shape_, token_, keys, attention_scratch_.data(),
+             attn_.data(),
+             weights_.layers[static_cast<size_t>(layer)].linear(Checkpoint::kAttnOut).weight.type});
         break;
       case FusedKind::kResidual:
         launch_residual(group, layer, probe);

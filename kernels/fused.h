@@ -74,6 +74,7 @@ struct FusedAttention {
   int64_t most_keys = 0;
   void* scratch = nullptr;  // attention_scratch(shape, most_keys) bytes
   float* out = nullptr;
+  TensorType multiplies = TensorType::kF32;  // the type of the matrix that `out` is multiplied with
 };
 
 // residual += w · x. The step before this one must not have written the residual: it is read while

@@ -232,8 +232,19 @@ ASSAY_KERNEL(kAttentionThreads, 2, split_combine_kernel, ASSAY_CONSTANT(Decode<N
   combine(a, seen, a.runs.from(head * a.most_runs * head_dim), weight_sum, 0, head_dim);
 }
 
+// The dynamic shared memory of a block of few keys. Beside products that are spread evenly it
+// leaves room for blocks of other launches, as long as that holds most of the keys; beside others
+// it takes all, so that no other block is on its multiprocessor.
+size_t shared_bytes_for(const Device& device, Math math, const FusedAttention& step) {
+  constexpr int64_t kFewEnough = 256;
+  constexpr size_t kBesideOthers = size_t{100} * 1024;
+  const bool leaves_room = spreads_evenly(device.shared_bytes(), math, step.multiplies);
+  return leaves_room && step.most_keys <= kFewEnough ? kBesideOthers
+                                                     : device.shared_bytes() - kOtherBytes;
+}
+
 template <class Kv, class Number>
-void attend(Device& device, const Decode<Number>& a) {
+void attend(Device& device, const Decode<Number>& a, size_t shared_bytes) {
   const auto heads = static_cast<unsigned>(a.keys.shape.n_heads);
   const auto shape = [&](int64_t blocks, int64_t numbers) {
     return LaunchShape{{static_cast<unsigned>(blocks), heads, 1},
@@ -243,11 +254,11 @@ void attend(Device& device, const Decode<Number>& a) {
   };
   if (a.most_keys <= kFewKeys) {
     const int64_t head_dim = a.keys.shape.head_dim;
-    const int room =
-        StagedKeys<Kv>::room_for(head_dim, a.most_keys, device.shared_bytes() - kOtherBytes);
+    const int room = StagedKeys<Kv>::room_for(head_dim, a.most_keys, shared_bytes);
+    const bool takes_all = device.shared_bytes() >= kLargeSharedBytes;
     const LaunchShape few = {{blocks_for(head_dim, kElementsPerBlock), heads, 1},
                              {kAttentionThreads, 1, 1},
-                             StagedKeys<Kv>::bytes(head_dim, room),
+                             takes_all ? shared_bytes : StagedKeys<Kv>::bytes(head_dim, room),
                              true};
     ASSAY_LAUNCH(device, few, (few_keys_kernel<Kv, Number>), a, room);
     return;
@@ -264,7 +275,7 @@ int64_t runs_of(int64_t keys) {
 }
 
 template <class Number>
-void attend_in(Device& device, const FusedAttention& step, Number* scratch) {
+void attend_in(Device& device, const FusedAttention& step, Number* scratch, size_t shared_bytes) {
   Number* weights = scratch + step.shape.n_heads * step.most_keys;
   Number* runs = weights + step.shape.n_heads * step.most_keys;
   const Decode<Number> a = {step.q,
@@ -278,9 +289,9 @@ void attend_in(Device& device, const FusedAttention& step, Number* scratch) {
                             runs,
                             step.out};
   if (step.kv.type == KvType::kF32) {
-    attend<F32>(device, a);
+    attend<F32>(device, a, shared_bytes);
   } else {
-    attend<F16>(device, a);
+    attend<F16>(device, a, shared_bytes);
   }
 }
 
@@ -292,10 +303,11 @@ size_t fused_attention_scratch(Math math, const AttentionShape& shape, int64_t m
 }
 
 void fused_attention(Device& device, Math math, const FusedAttention& step) {
+  const size_t shared_bytes = shared_bytes_for(device, math, step);
   if (math == Math::kExact) {
-    attend_in(device, step, static_cast<double*>(step.scratch));
+    attend_in(device, step, static_cast<double*>(step.scratch), shared_bytes);
   } else {
-    attend_in(device, step, static_cast<float*>(step.scratch));
+    attend_in(device, step, static_cast<float*>(step.scratch), shared_bytes);
   }
 }
 

@@ -221,12 +221,19 @@ unsigned blocks_of(const Residency& room, int64_t n_units) {
   return n_units < blocks ? static_cast<unsigned>(n_units) : blocks;
 }
 
+// More than half of a multiprocessor's shared memory. A launch of one block for each of them asks
+// for it, so that none gets two while another, which a block of the launch before still fills, gets
+// none.
+constexpr size_t kBytesAlone = size_t{116} * 1024;
+
 template <class Kernel>
 void launch(Device& device, std::string_view name, Kernel kernel, const Step& step,
-            const InputSource& source, size_t shared_bytes, int64_t n_units) {
+            const InputSource& source, size_t shared_bytes, int64_t n_units, bool spreads) {
   const Residency room = device.residency(name, kernel, kThreads, shared_bytes);
+  const unsigned blocks = blocks_of(room, n_units);
+  const bool is_alone = spreads && blocks <= room.multiprocessors && shared_bytes < kBytesAlone;
   const LaunchShape shape = {
-      {blocks_of(room, n_units), 1, 1}, {kThreads, 1, 1}, shared_bytes, true};
+      {blocks, 1, 1}, {kThreads, 1, 1}, is_alone ? kBytesAlone : shared_bytes, true};
   device.launch(name, shape, kernel, step, source, static_cast<int>(n_units));
 }
 
@@ -235,8 +242,10 @@ void launch(Device& device, Math math, const Step& step, const InputSource& sour
   const Rounding rounding =
       rounding_in(math, step.rows[step.kind == Kind::kActivation ? 1 : 0].type);
   const size_t bytes = input_bytes(math, source.width, is_normed, rounding);
+  const bool spreads = step.kind == Kind::kResidual &&
+                       spreads_evenly(device.shared_bytes(), math, step.rows[0].type);
   const auto launch_it = [&](std::string_view name, auto kernel) {
-    launch(device, name, kernel, step, source, bytes, n_units);
+    launch(device, name, kernel, step, source, bytes, n_units, spreads);
   };
   if (rounding == Rounding::kInt8) {
     return launch_it("product_kernel<Int8Input>", product_kernel<Int8Input>);

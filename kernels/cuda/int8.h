@@ -321,19 +321,35 @@ __device__ float multiply_aligned_row(const Rows& rows, int64_t row, const Int8B
   return own.sum();
 }
 
-// As dot_row(), of types that are stored in blocks.
+template <class Type, class Words>
+__device__ float multiply_any_row(const Rows& rows, int64_t row, Stage& stage,
+                                  const Int8Blocks<Words>& x) {
+  if constexpr (std::is_same_v<Type, Q4_K> || std::is_same_v<Type, Q5_K>) {
+    return multiply_aligned_row<Type>(rows, row, x);
+  } else {
+    return multiply_row_int8<Type>(rows, row, stage, x);
+  }
+}
+
+// As dot_row(), of types that are stored in blocks. Those that most files have are asked for one by
+// one, which takes less time than a jump to one of all types by a table.
 template <int kTypes, class Words>
 __device__ float dot_row_int8(const Rows& rows, int64_t row, Stage& stage,
                               const Int8Blocks<Words>& x) {
+#define ASSAY_IF_TYPE(name)                                                   \
+  if (rows.type == TensorType::k##name) {                                     \
+    return with_bias(rows, row, multiply_any_row<name>(rows, row, stage, x)); \
+  }
+  if constexpr ((kTypes & kBlocks) != 0) {
+    ASSAY_IF_TYPE(Q4_K)
+    ASSAY_IF_TYPE(Q6_K)
+    ASSAY_IF_TYPE(Q8_0)
+    ASSAY_IF_TYPE(Q5_0)
+  }
+#undef ASSAY_IF_TYPE
   float sum = 0.0F;
-  with_type<kTypes>(rows.type, [&](auto type) {
-    using Type = decltype(type);
-    if constexpr (std::is_same_v<Type, Q4_K> || std::is_same_v<Type, Q5_K>) {
-      sum = multiply_aligned_row<Type>(rows, row, x);
-    } else {
-      sum = multiply_row_int8<Type>(rows, row, stage, x);
-    }
-  });
+  with_type<kTypes>(
+      rows.type, [&](auto type) { sum = multiply_any_row<decltype(type)>(rows, row, stage, x); });
   return with_bias(rows, row, sum);
 }
 

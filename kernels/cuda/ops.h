@@ -82,6 +82,16 @@ constexpr Rounding rounding_in(Math math, TensorType weights) {
   return math == Math::kExact ? Rounding::kNone : rounding_of(weights);
 }
 
+// Where a block may have 227 KiB of shared memory, a launch says by what it asks for whether blocks
+// of others find room beside its own.
+constexpr size_t kLargeSharedBytes = size_t{227} * 1024;
+
+// Whether a launch that multiplies these weights with one vector is spread evenly so: a
+// multiprocessor that has two of its blocks takes twice the time.
+constexpr bool spreads_evenly(size_t shared_bytes, Math math, TensorType weights) {
+  return shared_bytes >= kLargeSharedBytes && rounding_in(math, weights) == Rounding::kInt8;
+}
+
 // Of a score of attention: a double in exact math, else a float.
 inline size_t score_bytes(Math math) {
   return math == Math::kExact ? sizeof(double) : sizeof(float);

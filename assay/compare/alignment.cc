@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "assay/compare/input_tokens.h"
+#include "assay/compare/log_probabilities.h"
 #include "assay/compare/median.h"
 
 namespace assay {
@@ -254,6 +255,32 @@ Alignment find_alignment(const LogIndex& ref, const LogIndex& got, const RecordD
   alignment.confidence = other.confidence;
   alignment.shift = Alignment::Shift::kByEmbedding;
   return alignment;
+}
+
+bool leaves_out_shared_positions(const LogIndex& ref, const LogIndex& got, int64_t offset) {
+  std::map<int32_t, std::pair<int64_t, int64_t>> ranges;  // of ref's checkpoints, first and last
+  for (const IndexEntry& entry : ref.entries()) {
+    auto& [first, last] =
+        ranges.try_emplace(entry.checkpoint, entry.token_idx, entry.token_idx).first->second;
+    first = std::min(first, entry.token_idx);
+    last = std::max(last, entry.token_idx);
+  }
+  const auto is_left_out = [&](int32_t checkpoint, int64_t token_idx) {
+    if (checkpoint < 0 || ref.find(checkpoint, token_idx) < 0) return false;
+    const auto& [first, last] = ranges.at(checkpoint);
+    int64_t of_ref = 0;
+    return __builtin_sub_overflow(token_idx, offset, &of_ref) || of_ref < first || of_ref > last;
+  };
+  const int64_t places = std::ssize(got.entries()) + std::ssize(got.incomplete());
+  for (int64_t place = 0; place < places; ++place) {
+    const IndexEntry& entry = got.entry(place);
+    const std::string& name = got.names().name(entry.checkpoint);
+    if (is_left_out(ref.names().find(name), entry.token_idx) ||
+        is_left_out(ref.names().find(sibling_of(name)), entry.token_idx)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace assay

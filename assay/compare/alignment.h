@@ -27,4 +27,9 @@ bool can_align_by_data(const LogIndex& ref, const LogIndex& got, AlignMode mode)
 // which are the same whatever stands before.
 Alignment find_alignment(const LogIndex& ref, const LogIndex& got, const RecordDistance& distance);
 
+// Whether an offset leaves out a record of got although ref has one of the same token_idx: as the
+// two count, these belong together. What is left out lies before or after all that ref has of that
+// checkpoint. A log that only counts from another number leaves out nothing there.
+bool leaves_out_shared_positions(const LogIndex& ref, const LogIndex& got, int64_t offset);
+
 }  // namespace assay

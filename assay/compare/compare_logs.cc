@@ -355,6 +355,15 @@ class Aligner {
   int64_t excluded_offset_ = 0;
 };
 
+// What an offset shows that the judged log itself contradicts.
+void mark_doubtful_offset(Comparison& comparison) {
+  for (RecordResult& result : comparison.results) {
+    if (!result.of_ref || result.failed() || result.evidence == Evidence::kUnproven) continue;
+    result.evidence = Evidence::kUnproven;
+    result.reason = kDoubtfulOffset;
+  }
+}
+
 void warn(std::string warning, Comparison& comparison) {
   if (!warning.empty()) comparison.warnings.push_back(std::move(warning));
 }
@@ -428,6 +437,10 @@ Comparison compare_sequence(const Logs& logs, const CompareOptions& options,
   warn(hold_prompt_end(*logs.ref, *logs.got, comparison), comparison);
   sort_records(comparison, comparison.gaps);
   warn(other_names(*logs.ref, *logs.got, options.selection), comparison);
+  const bool shifted = aligner.shifted_by_data();
+  if (shifted && leaves_out_shared_positions(*logs.ref, *logs.got, comparison.alignment.offset)) {
+    mark_doubtful_offset(comparison);
+  }
   judge_comparison(comparison);
   warn(fitted_constants(comparison), comparison);
   warn(zeros_of_both(comparison), comparison);

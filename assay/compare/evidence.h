@@ -36,6 +36,9 @@ inline constexpr std::string_view kLacking =
 inline constexpr std::string_view kUnchosen =
     "its token is not the one that the logits before it choose, and the header does not say that "
     "tokens are drawn";
+inline constexpr std::string_view kDoubtfulOffset =
+    "the values match only at an offset that leaves out records of the other log at positions that "
+    "the reference has, too: an engine that is late by a token logs the same";
 inline constexpr std::string_view kAfterFlip = "it follows from a flip of experts that were level";
 
 inline constexpr std::string_view kNoElements = "it has no elements";

@@ -126,6 +126,8 @@ constexpr std::pair<std::string_view, std::string_view> kAdvice[] = {
      "check how the engine chooses tokens; if it draws them, say so in the header (\"sampling\"); "
      "if "
      "it follows another log, compare with that one"},
+    {kDoubtfulOffset,
+     "name the tokens in both headers (\"tokens\"), or give the offset with --align"},
     {kMissingSequence,
      "log that sequence, or name the tokens of each in both headers, by which they are paired"},
 };

@@ -311,7 +311,8 @@ TEST_F(AlignmentTest, RepeatedTokensDoNotMoveTheOffset) {
       EXPECT_EQ(compare(log(1, ends, broken), log(0, ends, broken)).alignment.offset, -1);
     }
   }
-  EXPECT_EQ(compare(log(0, 3, false), log(1, 3, false)).verdict, Verdict::kMatch);
+  EXPECT_EQ(compare(log(0, 3, false), log(1, 3, false)).verdict, Verdict::kIncomplete)
+      << "the same as from an engine that is late by a token";
   EXPECT_EQ(compare(log(0, 0, false), log(0, 0, false)).alignment.offset, 0);
 }
 
@@ -330,6 +331,52 @@ TEST_F(AlignmentTest, FindsLargeOffsets) {
   EXPECT_EQ(comparison.compared, 34);
   EXPECT_EQ(comparison.evidence.whole, 34);
   EXPECT_EQ(comparison.evidence.unproven, 6);
+}
+
+// Breaks if an engine whose logits are those of the token before passed, as the record that has
+// none before it is left out by the offset that the others fit.
+TEST_F(AlignmentTest, OffsetThatLeavesOutASharedPositionProvesNothing) {
+  const auto log = [](int first, int last, int late, bool embedding = false) {
+    std::string text;
+    for (int t = first; t <= last; ++t) {
+      if (embedding) text += line("embedding", t, random_values(1 + t));
+      text += line("logits", t, t < late ? std::vector<float>(64) : random_values(100 + t - late));
+    }
+    return text;
+  };
+  const std::string ref = log(0, 7, 0);
+  for (const char* header : {"", "{\"assay\":1,\"engine\":\"x\"}\n"}) {
+    const Comparison late = compare(ref, header + log(0, 8, 1));
+    EXPECT_EQ(late.alignment.offset, 1);
+    EXPECT_EQ(late.verdict, Verdict::kIncomplete);
+    EXPECT_EQ(late.evidence.unproven, 8);
+    ASSERT_TRUE(late.evidence.first_unproven);
+    EXPECT_THAT(late.evidence.first_unproven->reason, HasSubstr("leaves out records"));
+    // A log that counts from 1.
+    EXPECT_EQ(compare(ref, header + log(1, 8, 1)).verdict, Verdict::kMatch);
+  }
+  // What --tokens and --checkpoints leave out shows it, too.
+  options_.selection.set_tokens("3..5", "--tokens");
+  EXPECT_EQ(compare(ref, log(0, 8, 1)).verdict, Verdict::kIncomplete);
+  EXPECT_EQ(compare(ref, log(1, 8, 1)).verdict, Verdict::kMatch);
+  options_.selection = {};
+  options_.selection.set_checkpoints("logits", "--checkpoints");
+  const std::string start = line("embedding", 0, random_values(1));
+  EXPECT_EQ(compare(log(0, 7, 0, true), start + log(1, 8, 1)).verdict, Verdict::kIncomplete);
+  EXPECT_EQ(compare(log(0, 7, 0, true), log(1, 8, 1)).verdict, Verdict::kMatch);
+  options_.selection = {};
+  // Between the reference's positions nothing is left out.
+  std::string sparse;
+  for (const int t : {0, 3, 6, 7}) sparse += line("logits", t, random_values(100 + t));
+  EXPECT_EQ(compare(sparse, log(1, 8, 1)).verdict, Verdict::kMatch);
+  EXPECT_EQ(compare(sparse, log(0, 8, 1)).verdict, Verdict::kIncomplete);
+  // One that is early, of which the reference lacks the first.
+  EXPECT_EQ(compare(log(1, 7, 0), log(0, 6, -1) + line("logits", 7, random_values(9))).verdict,
+            Verdict::kIncomplete);
+  // Whoever gives the offset knows it.
+  options_.align = AlignMode::kFixed;
+  options_.offset = 1;
+  EXPECT_EQ(compare(ref, log(0, 8, 1)).verdict, Verdict::kMatch);
 }
 
 TEST(SelectionTest, RangesAreChecked) {

@@ -445,7 +445,8 @@ TEST_F(NoExcuseTest, OffsetMustExplainHalfOfTheTokens) {
     return text;
   };
   EXPECT_EQ(compare(part(0, 0), part(9, 1)).alignment.offset, 1);
-  EXPECT_EQ(six.evidence.unproven, 2) << "tokens that the offset leaves out";
+  EXPECT_EQ(std::ssize(six.gaps), 2) << "tokens that the offset leaves out";
+  EXPECT_EQ(six.evidence.unproven, 8) << "it leaves out the other's last two as well";
 }
 
 TEST_F(NoExcuseTest, OtherLimitsDoNotScaleGrowth) {

@@ -58,6 +58,38 @@ Network network_of(const Model* model, const TensorStore& store, const Compariso
   return network;
 }
 
+// The share of the difference (of squares) by which the reference's records of the op are off what
+// the model gives for what the reference has before them. Nothing where that is not known.
+std::optional<double> error_of_reference(Op op, const Network& network, TensorStore& store,
+                                         int64_t first_token) {
+  store.use_reference(true);
+  std::optional<double> error;
+  const std::vector<int64_t> at = positions_to_try(store, op.name(), first_token);
+  const Chain chain(network, store, op, at, true);
+  if (chain.complete() && chain.base_multiplications() <= Search::kMaxMultiplications) {
+    const Evidence evidence(store, op.name(), at);
+    const auto right = evidence.features(chain.base(), chain.positions());
+    double off = 0;
+    double difference = 0;
+    for (size_t t = 0; t < right.size(); ++t) {
+      const Evidence::Token& token = evidence.tokens()[t];
+      if (right[t].empty()) continue;
+      off += square_sum(token.ref, right[t]);
+      difference += square_sum(token.ref, token.got);
+    }
+    if (difference > 0) error = off / difference;
+  }
+  store.use_reference(false);
+  return error;
+}
+
+bool fails(Op op, const Comparison& comparison) {
+  return std::ranges::any_of(comparison.results, [&](const RecordResult& result) {
+    return result.failed() &&
+           comparison.checkpoints[static_cast<size_t>(result.checkpoint)].name == op.name();
+  });
+}
+
 // Of a checkpoint that is what it should be for inputs that both logs agree in.
 std::string correct_hint(Op op, const Network& network, TensorStore& store,
                          const Comparison& comparison) {
@@ -82,10 +114,23 @@ std::string correct_hint(Op op, const Network& network, TensorStore& store,
         op.name());
   }
   if (network.model != nullptr) {
+    // Half of it: the other half may be noise of the judged log.
+    constexpr double kOfReference = 0.5;
+    const std::optional<double> error = error_of_reference(op, network, store, token_idx);
+    if (!fails(op, comparison) || (error && !(*error >= kOfReference))) {
+      return fmt::format(
+          "{} of the judged log is what the model gives for what that log has before it, and so is "
+          "the reference's{}: what they differ by before grows there",
+          op.name(), error ? "" : ", as far as is known");
+    }
+    const auto& header = comparison.ref_log->header();
+    const bool is_golden = header && header->math == "float64";
     return fmt::format(
         "{} of the judged log is what the model gives for inputs that both logs agree in: it is "
-        "the reference that computes something else; give the logs the other way round to see what",
-        op.name());
+        "the reference that computes something else; {}",
+        op.name(),
+        is_golden ? "it was computed in float64: look at whether --model is the file that it is of"
+                  : "give the logs the other way round to see what");
   }
   return fmt::format(
       "{} of the judged log is what its inputs, in which both logs agree, give if they are taken "
@@ -135,8 +180,10 @@ void search_from(Op target, Network network, TensorStore& store, Comparison& com
     return;
   }
   Op op = target;
+  Op failing = target;  // the earliest of those that were looked at
   std::set<Op> tried;
   while (tried.insert(op).second) {
+    if (fails(op, comparison)) failing = op;
     const double inferred = infer(store, op, network);
     const Tried tried_here = try_mistakes(network, store, op, first_token, progress,
                                           Search::kMaxMultiplications - inferred);
@@ -144,22 +191,24 @@ void search_from(Op target, Network network, TensorStore& store, Comparison& com
       tell(tried_here.judgement, comparison);
       return;
     }
-    const auto source = worst_input(network, store, op);
+    // What the judged log alone has may be wrong: from what both logs have.
+    store.use_unjudged(false);
+    Search over(network, store, op, {first_token, std::nullopt, true}, progress);
+    over.run();
+    store.use_unjudged(true);
+    const auto source = over.is_own() ? std::nullopt : worst_input(network, store, op);
     if (source) {
       op = *source;
       continue;
     }
-    store.use_unjudged(false);
-    Search over(network, store, op, {first_token, std::nullopt}, progress);
-    over.run();
     Judgement judgement = over.judgement();
     if (over.is_inherited()) {
-      judgement.hint = correct_hint(op, network, store, comparison);
-    } else if (!judgement.cause) {
+      judgement.hint = correct_hint(failing, network, store, comparison);
+    } else if (!judgement.cause && network.model == nullptr) {
       judgement.hint = fmt::format(
           "{} is what its inputs give, and the reference does not have these: log the reference "
-          "with --checkpoints ops{}",
-          op.name(), network.model == nullptr ? ", or give the model with --model" : "");
+          "with --checkpoints ops, or give the model with --model",
+          op.name());
     }
     tell(judgement, comparison);
     return;

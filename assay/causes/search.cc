@@ -81,6 +81,7 @@ Search::Search(const Network& network, TensorStore& store, Op target, Where wher
       store_(store),
       progress_(std::move(progress)),
       max_multiplications_(max_multiplications),
+      judged_has_more_(where.judged_has_more),
       evidence_(store, target.name(), positions(network, store, target, where)),
       chain_(network, store, target, positions(network, store, target, where)),
       runs_at_once_(runs_at_once(chain_)) {

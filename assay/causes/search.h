@@ -31,6 +31,8 @@ class Search {
   struct Where {
     int64_t first_token = 0;  // of the divergence
     std::optional<Tail> tail = std::nullopt;
+    // Whether the judged log has checkpoints between, which the reference does not have.
+    bool judged_has_more = false;
   };
 
   // `network` and `store` must outlive it. With a tail, only that is explained, by mistakes that
@@ -42,6 +44,9 @@ class Search {
 
   // Whether the checkpoint is what it should be by its logged inputs: then the error is theirs.
   bool is_inherited() const;
+
+  // Whether it is known not to be: the error, or a part of it, is made after these.
+  bool is_own() const { return can_recompute() && !is_inherited(); }
 
   double multiplications() const { return multiplications_; }  // that it took, about
 
@@ -106,12 +111,14 @@ class Search {
   std::string place_of(const Kinds& kinds, const Try& one) const;
   void tell_as_layer(const Kinds& kinds, const Try& one, Candidate& found) const;
   std::string hint() const;
+  std::string more_checkpoints() const;
   std::string missing_input_hint() const;
 
   const Network& network_;
   TensorStore& store_;
   Progress progress_;
   double max_multiplications_;
+  bool judged_has_more_;
   Evidence evidence_;
   Chain chain_;
   size_t runs_at_once_;

@@ -18,16 +18,27 @@ std::string Search::hint() const {
   if (!stopped_.empty()) {
     return fmt::format(
         "none of the mistakes tried explains {}; {} were tried, because what lies between the "
-        "logged checkpoints is large: log with --checkpoints ops",
-        name, stopped_);
+        "logged checkpoints is large: {}",
+        name, stopped_, more_checkpoints());
   }
   if (chain_.ops().size() > 1) {
     return fmt::format(
-        "no known mistake in what lies between the logged checkpoints explains {}; "
-        "a log with --checkpoints ops would tell where it starts",
-        name);
+        "no known mistake in what lies between the checkpoints that both logs have explains {}: {}",
+        name, more_checkpoints());
   }
   return fmt::format("no known mistake explains {}, whose logged inputs are right", name);
+}
+
+// What tells where between the checkpoints that both logs have the error is made.
+std::string Search::more_checkpoints() const {
+  if (network_.model == nullptr) {
+    return "a log of both with --checkpoints ops would tell where it starts";
+  }
+  return std::string(judged_has_more_
+                         ? "the judged log has more there, and the reference does not have these"
+                         : "log the judged engine with --checkpoints ops --values all") +
+         "; --own-error 1e-6 then holds each op of it to the model, and 'assay run MODEL --follow "
+         "REF --checkpoints ops --values all --log OPS' gives a reference of them";
 }
 
 // What would let the checkpoint be computed: values before a model, which alone would not do.

@@ -114,6 +114,7 @@ void TensorStore::use_unjudged(bool use) {
 
 std::shared_ptr<const Matrix> TensorStore::computed(const std::string& checkpoint,
                                                     const std::vector<int64_t>& positions) {
+  if (use_reference_) return reference(checkpoint, positions);
   const auto is_judged = [&](int64_t position) { return result(checkpoint, position) != nullptr; };
   if (!use_unjudged_ && !std::ranges::all_of(positions, is_judged)) return nullptr;
   return matrix(checkpoint, positions, false);

@@ -52,6 +52,9 @@ class TensorStore {
   // holds there is right cannot be known.
   void use_unjudged(bool use);
 
+  // Whether `computed` is of the reference, as reference() is: to hold it to the model.
+  void use_reference(bool use) { use_reference_ = use; }
+
   // Ids of the prompt's tokens; empty where no log names them.
   const std::vector<int64_t>& tokens() const;
   // These and what both logs choose after them by their logits, up to the first token that they do
@@ -77,6 +80,7 @@ class TensorStore {
   int64_t kept_values_ = 0;
   std::mutex reading_;
   bool use_unjudged_ = true;
+  bool use_reference_ = false;
   std::vector<int64_t> known_tokens_;
 };
 

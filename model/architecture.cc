@@ -398,6 +398,15 @@ const OpSpec* find_spec(const Architecture& architecture, Checkpoint checkpoint)
   return op;
 }
 
+// The same of a first layer whose embedding has no position in it.
+bool depends_on_token_alone(std::span<const OpSpec> layer, Checkpoint checkpoint) {
+  const OpSpec* op = assay::find_spec(layer, checkpoint);
+  if (op == nullptr || op->kind == OpKind::kRope || reads_back(op->kind)) return false;
+  return std::ranges::all_of(op->inputs(), [&](Checkpoint input) {
+    return input == Checkpoint::kOutput || depends_on_token_alone(layer, input);
+  });
+}
+
 }  // namespace
 
 std::span<const OpSpec> common_layer() {
@@ -440,6 +449,15 @@ OpKind kind_of(Checkpoint checkpoint) {
 
 bool has_checkpoint(const Architecture& architecture, Checkpoint checkpoint) {
   return !is_in_layer(checkpoint) || find_spec(architecture, checkpoint) != nullptr;
+}
+
+bool depends_on_token_alone(const Architecture& architecture, Checkpoint checkpoint) {
+  if (architecture.position == PositionKind::kLearned) return false;
+  if (checkpoint == Checkpoint::kEmbedding) return true;
+  return depends_on_token_alone(architecture.layer, checkpoint) ||
+         std::ranges::any_of(architecture.variants, [&](const LayerVariant& variant) {
+           return depends_on_token_alone(variant.ops, checkpoint);
+         });
 }
 
 bool has_model_width(Checkpoint checkpoint) {

@@ -114,6 +114,10 @@ OpKind kind_of(Checkpoint checkpoint);
 // Whether a model of this architecture has this checkpoint in its forward pass.
 bool has_checkpoint(const Architecture& architecture, Checkpoint checkpoint);
 
+// Whether a model of this architecture may compute the checkpoint of its first layer, or
+// kEmbedding, from the token alone: from neither its position nor other tokens.
+bool depends_on_token_alone(const Architecture& architecture, Checkpoint checkpoint);
+
 // Whether it is a norm of q or k, before or behind the rotation.
 constexpr bool is_norm_of_qk(Checkpoint checkpoint) {
   return checkpoint == Checkpoint::kQNorm || checkpoint == Checkpoint::kKNorm ||

@@ -131,8 +131,7 @@ class Analyzer {
       const bool list = listed[static_cast<size_t>(garbage.reason)]++ < kMaxListed;
       add_garbage(id, record.token_idx, garbage, list);
     }
-    static const std::vector<int64_t> unknown;
-    forensics_.add(record, id, found, log_.header() ? log_.header()->tokens : unknown);
+    forensics_.add(record, id, found, log_.header());
     note_sizes(record, found);
   }
 

@@ -12,6 +12,7 @@
 #include "assay/compare/checkpoint_order.h"
 #include "assay/compare/record_content.h"
 #include "assay/compare/self_check.h"
+#include "model/architecture.h"
 
 namespace assay {
 namespace {
@@ -67,19 +68,28 @@ bool may_be_first_layer(const std::string& name) {
   return name.find_first_not_of('0', digit) >= end;
 }
 
-// Whether the checkpoint is a function of the token alone, wherever it stands; of a name that Assay
-// does not have, whether it may be.
-bool depends_only_on_token(const std::string& checkpoint) {
+// Whether the checkpoint is a function of the token alone, wherever it stands: in the architecture
+// that the header names, or else in all that have it and rotate; of a name that Assay does not
+// have, whether it may be.
+bool depends_only_on_token(const std::string& checkpoint, const std::optional<LogHeader>& header) {
   const CheckpointName name = parse_checkpoint_name(checkpoint);
   if (!name.known) return may_be_first_layer(checkpoint);
-  return name.name == "embedding" ||
-         (name.layer == 0 &&
-          (name.op == "attn_norm" || name.op == "q" || name.op == "k" || name.op == "v"));
+  if (name.layer > 0) return false;
+  const auto found = find_checkpoint(name.layer < 0 ? name.name : name.op, name.layer == 0);
+  if (!found) return false;
+  if (header) {
+    const Architecture* named = find_architecture(header->model.arch);
+    if (named != nullptr) return depends_on_token_alone(*named, *found);
+  }
+  return std::ranges::all_of(architectures(), [&](const Architecture& architecture) {
+    return architecture.position != PositionKind::kRotary ||
+           !has_checkpoint(architecture, *found) || depends_on_token_alone(architecture, *found);
+  });
 }
 
-std::optional<int64_t> token_at(const std::vector<int64_t>& tokens, int64_t token_idx) {
-  if (token_idx < 0 || token_idx >= std::ssize(tokens)) return std::nullopt;
-  return tokens[static_cast<size_t>(token_idx)];
+std::optional<int64_t> token_at(const std::optional<LogHeader>& header, int64_t token_idx) {
+  if (!header || token_idx < 0 || token_idx >= std::ssize(header->tokens)) return std::nullopt;
+  return header->tokens[static_cast<size_t>(token_idx)];
 }
 
 }  // namespace
@@ -91,7 +101,7 @@ std::string_view suspicion_name(SuspicionKind kind) {
 }
 
 void Forensics::add(const Record& record, int32_t checkpoint, const std::vector<Garbage>& found,
-                    const std::vector<int64_t>& tokens) {
+                    const std::optional<LogHeader>& header) {
   Checkpoint& held = checkpoints_[checkpoint];
   const std::span<const float> values = record.values;
   if (values.empty() && !record.summary && !record.sketch && record.top.empty()) {
@@ -100,7 +110,7 @@ void Forensics::add(const Record& record, int32_t checkpoint, const std::vector<
   if (values.size() >= 2 && is_constant(values)) {
     find_constants(record, checkpoint);
   } else if (values.size() >= 4) {
-    find_repeats(record, checkpoint, tokens);
+    find_repeats(record, checkpoint, header);
   }
   find_stale_runs(record, checkpoint, held);
   find_contradiction(record, checkpoint, found);
@@ -160,7 +170,7 @@ void Forensics::find_constants(const Record& record, int32_t checkpoint) {
 }
 
 void Forensics::find_repeats(const Record& record, int32_t checkpoint,
-                             const std::vector<int64_t>& tokens) {
+                             const std::optional<LogHeader>& header) {
   const uint64_t hash = hash_of(record.values);
   const auto [place, added] = seen_.try_emplace(hash, checkpoint, record.token_idx);
   if (added) return;
@@ -171,9 +181,9 @@ void Forensics::find_repeats(const Record& record, int32_t checkpoint,
     if (of_checkpoint == checkpoint || record.token_idx == 0) return;
     if (!parse_checkpoint_name(record.checkpoint).known) return;
   } else {
-    const auto here = token_at(tokens, record.token_idx);
-    const auto there = token_at(tokens, of_token);
-    if (here && there ? *here == *there : depends_only_on_token(record.checkpoint)) return;
+    const auto here = token_at(header, record.token_idx);
+    const auto there = token_at(header, of_token);
+    if (here && there ? *here == *there : depends_only_on_token(record.checkpoint, header)) return;
   }
   suspicions_.push_back({SuspicionKind::kRepeat, checkpoint, record.token_idx, 0,
                          std::ssize(record.values), of_checkpoint, of_token,

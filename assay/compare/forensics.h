@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -55,9 +56,9 @@ struct Suspicion {
 // - the key: indices 2 and 3 are the same bits in several records that begin with a pointer.
 class Forensics {
  public:
-  // `found`: what find_garbage() said of `record`. `tokens`: ids of the prompt, as far as known.
+  // `found`: what find_garbage() said of `record`. `header`: the log's.
   void add(const Record& record, int32_t checkpoint, const std::vector<Garbage>& found,
-           const std::vector<int64_t>& tokens);
+           const std::optional<LogHeader>& header);
 
   // The part of add() that is for a record of a whole sequence; add() is given its rows.
   void find_contradiction(const Record& record, int32_t checkpoint,
@@ -102,7 +103,8 @@ class Forensics {
 
   void find_conflict(const Record& record, int32_t checkpoint);
   void find_constants(const Record& record, int32_t checkpoint);
-  void find_repeats(const Record& record, int32_t checkpoint, const std::vector<int64_t>& tokens);
+  void find_repeats(const Record& record, int32_t checkpoint,
+                    const std::optional<LogHeader>& header);
   void find_stale_runs(const Record& record, int32_t checkpoint, Checkpoint& held);
   void find_words(int32_t id, Checkpoint& checkpoint, std::vector<Word>& words);
   void find_shared_bits(Checkpoint& checkpoint, size_t word);

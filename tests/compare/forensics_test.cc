@@ -1,5 +1,6 @@
 #include "assay/compare/forensics.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -154,6 +155,31 @@ TEST_F(ForensicsTest, FindsRepeatsUnlessTheTokenIsTheSame) {
   EXPECT_THAT(analyze_log(put("e.jsonl", line("layer_3_q", 0, a) + line("layer_3_q_rope", 0, a)))
                   .suspicions,
               IsEmpty());
+}
+
+// Breaks if generated tokens that are equal were accused where nothing but the token counts; the
+// header says which network that is.
+TEST_F(ForensicsTest, RepeatsOfEqualTokensFollowTheNetwork) {
+  const std::vector<float> a = normal_values(16, 1);
+  const auto repeats = [&](const char* arch, const std::string& name) {
+    const std::string header =
+        *arch == 0 ? std::string()
+                   : fmt::format("{{\"assay\":1,\"model\":{{\"arch\":\"{}\"}}}}\n", arch);
+    const std::string log = header + line(name, 23, a) + line(name, 24, a);
+    return !analyze_log(put("a.jsonl", log)).suspicions.empty();
+  };
+  for (const char* arch : {"", "qwen3", "an-unknown-one"}) {
+    for (const char* name : {"embedding", "layer_0_attn_norm", "layer_0_q", "layer_0_k",
+                             "layer_0_v", "layer_0_q_norm", "layer_0_k_norm"}) {
+      EXPECT_FALSE(repeats(arch, name)) << arch << " " << name;
+    }
+    for (const char* name : {"layer_0_q_rope", "layer_0_attn", "layer_0_ffn_norm", "layer_1_q_norm",
+                             "layer_0_ffn_out", "final_norm", "logits"}) {
+      EXPECT_TRUE(repeats(arch, name)) << arch << " " << name;
+    }
+  }
+  EXPECT_FALSE(repeats("falcon", "layer_0_ffn_out"));
+  EXPECT_TRUE(repeats("gpt2", "embedding")) << "of two positions";
 }
 
 // Breaks if an engine that counts tokens from 1 were accused at its first, where the rotation is by

@@ -149,6 +149,29 @@ TEST(CheckpointNames, AreReadAsTheyAreWritten) {
   EXPECT_EQ(find_checkpoint("", true), std::nullopt);
 }
 
+// Breaks if equal tokens were accused of a buffer that was not written again, or such a buffer
+// excused.
+TEST(DependsOnTokenAlone, IsWhatComesBeforePositionsAndOtherTokens) {
+  const auto depends = [](const char* name, Checkpoint checkpoint) {
+    return depends_on_token_alone(*find_architecture(name), checkpoint);
+  };
+  using C = Checkpoint;
+  for (const C of_token : {C::kEmbedding, C::kAttnNorm, C::kQ, C::kV, C::kQNorm, C::kKNorm}) {
+    EXPECT_TRUE(depends("qwen3", of_token)) << checkpoint_name(of_token, 0);
+  }
+  for (const C other : {C::kQRope, C::kKRope, C::kAttn, C::kAttnOut, C::kAttnResidual, C::kFfnNorm,
+                        C::kFfnUp, C::kOutput, C::kFinalNorm, C::kLogits, C::kExperts}) {
+    EXPECT_FALSE(depends("qwen3", other)) << checkpoint_name(other, 0);
+  }
+  EXPECT_FALSE(depends("gpt2", C::kEmbedding)) << "a position is added to it";
+  EXPECT_FALSE(depends("gpt2", C::kQ));
+  EXPECT_TRUE(depends("falcon", C::kFfnOut)) << "its feed-forward stands beside the attention";
+  EXPECT_FALSE(depends("falcon", C::kOutput));
+  EXPECT_TRUE(depends("deepseek2", C::kKvB));
+  EXPECT_TRUE(depends("lfm2", C::kConvX));
+  EXPECT_FALSE(depends("lfm2", C::kConv));
+}
+
 TEST(ModelWidth, IsThatOfTheResidualStreamAndWhatIsAddedToIt) {
   for (const Checkpoint has : {Checkpoint::kEmbedding, Checkpoint::kAttnNorm, Checkpoint::kAttnOut,
                                Checkpoint::kOutput, Checkpoint::kFinalNorm}) {

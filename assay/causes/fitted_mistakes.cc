@@ -8,6 +8,8 @@
 #include <optional>
 #include <set>
 
+#include "assay/mistakes/number_text.h"
+
 namespace assay::causes {
 namespace {
 
@@ -34,8 +36,9 @@ void add_factor(const Evidence& evidence, const Features& right, std::vector<Fit
   for (auto& row : scaled) {
     for (double& value : row) value *= factor;
   }
-  fitted.push_back(
-      {"scale", fmt::format("is multiplied by {:.5g}", factor), 1, 0, std::move(scaled)});
+  fitted.push_back({"scale",
+                    fmt::format("is multiplied by {}", mistakes::number_unlike(factor, 1, 5)), 1, 0,
+                    std::move(scaled)});
 }
 
 // What one factor for each element would leave of the difference if it were the mistake and a

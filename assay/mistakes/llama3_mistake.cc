@@ -66,8 +66,9 @@ Mistake llama3_base_mistake() {
   return {.cause = "rope_base",
           .text =
               [](const Network& network, double base) {
+                const double right = network.model->config().rope_freq_base;
                 return fmt::format("rotates with the frequency base {} in place of {}",
-                                   rounded(base), rounded(network.model->config().rope_freq_base));
+                                   rounded_unlike(base, right), rounded_unlike(right, base));
               },
           .edit = rotated([](Rotation& rotation, const OpContext& context) {
             const Network& network = context.network;

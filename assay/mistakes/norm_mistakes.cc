@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "assay/mistakes/mistake.h"
+#include "assay/mistakes/number_text.h"
 #include "assay/mistakes/rotation.h"
 
 namespace assay::mistakes {
@@ -268,8 +269,12 @@ bool has_norm_bias(const Model& model) {
 }
 
 std::string eps_text(const Network& network, double value) {
-  return fmt::format("normalises with eps {:.3g} in place of {}", value,
-                     network.eps_known ? fmt::format("{:.3g}", network.eps) : "a smaller one");
+  if (!network.eps_known) {
+    return fmt::format("normalises with eps {:.3g} in place of a smaller one", value);
+  }
+  const double right = network.eps;
+  return fmt::format("normalises with eps {} in place of {}", number_unlike(value, right, 3),
+                     number_unlike(right, value, 3));
 }
 
 // No engine takes more for an eps: what is nearer to a larger one is a norm times a factor.

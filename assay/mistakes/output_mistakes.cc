@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "assay/mistakes/mistake.h"
+#include "assay/mistakes/number_text.h"
 #include "kernels/half.h"
 
 // Of any op's output: scales, layouts, shifts, roundings.
@@ -35,7 +36,8 @@ std::vector<Mistake> scale_mistakes() {
                   .before_bias = true}};
   Mistake scale{
       .cause = "scale",
-      .text = [](const Network&, double by) { return fmt::format("is multiplied by {:.5g}", by); },
+      .text = [](const Network&,
+                 double by) { return fmt::format("is multiplied by {}", number_unlike(by, 1, 5)); },
       .change = multiplied_output,
       .grid = among(ratios(1e-3, 1e3, 31)),
       .refine = true,
@@ -106,8 +108,9 @@ std::vector<Mistake> logit_mistakes() {
       {.cause = "logit_softcap",
        .text =
            [](const Network& network, double cap) {
-             return fmt::format("is capped at {:.4g} in place of {:.4g}", cap,
-                                network.model->config().logit_soft_cap);
+             const double right = network.model->config().logit_soft_cap;
+             return fmt::format("is capped at {} in place of {}", number_unlike(cap, right),
+                                number_unlike(right, cap));
            },
        .edit = {.cap =
                     [](const OpContext& context, ActivateCall call, Kernels& kernels) {

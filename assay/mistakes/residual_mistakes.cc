@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "assay/mistakes/mistake.h"
+#include "assay/mistakes/number_text.h"
 
 namespace assay::mistakes {
 namespace {
@@ -53,12 +54,13 @@ bool is_after_ffn(const Network&, Op op) {
 
 std::string branch_text(const Network&, double by) {
   return by == 0 ? std::string("does not add the block's output to the residual stream")
-                 : fmt::format("adds {:.4g} times the block's output to the residual stream", by);
+                 : fmt::format("adds {} times the block's output to the residual stream",
+                               number_unlike(by, 1));
 }
 
 std::string residual_text(const Network&, double by) {
   return by == 0 ? std::string("leaves the residual stream out")
-                 : fmt::format("adds {:.4g} times the residual stream", by);
+                 : fmt::format("adds {} times the residual stream", number_unlike(by, 1));
 }
 
 Injected residual_fault(const char* name, const char* what, Checkpoint at, double factor) {

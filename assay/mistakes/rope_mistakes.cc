@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "assay/mistakes/number_text.h"
 #include "assay/mistakes/rotation.h"
 
 namespace assay::mistakes {
@@ -33,7 +34,8 @@ std::string pairing_text(const Network& network, double) {
 }
 
 std::string multiple_text(const Network&, double by) {
-  return by == -1 ? "rotates backwards" : fmt::format("rotates by {:.4g} times the position", by);
+  return by == -1 ? "rotates backwards"
+                  : fmt::format("rotates by {} times the position", number_unlike(by, 1));
 }
 
 // Whether the frequencies of a log without a model have factors: their base is then unknown.
@@ -45,7 +47,10 @@ std::string base_text(const Network& network, double value) {
   const double own = rope_base(network.rope->frequencies).value_or(network.rope->base);
   const double local = network.local_rope.base;
   const std::string text = "rotates with the frequency base " + rounded(value);
-  if (!(local > 0)) return fmt::format("{} in place of {}", text, rounded(own));
+  if (!(local > 0)) {
+    return fmt::format("rotates with the frequency base {} in place of {}",
+                       rounded_unlike(value, own), rounded_unlike(own, value));
+  }
   // Then those are meant that have the other one.
   if (rounded(value) == rounded(own)) {
     return fmt::format("{} in layers with a window, too, in place of {}", text, rounded(local));

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "assay/mistakes/number_text.h"
+
 namespace assay::mistakes {
 
 KernelHooks rotated(std::function<void(Rotation&, const OpContext&)> edit) {
@@ -66,6 +68,10 @@ std::string rounded(double value) {
   const double nice = std::round(value / unit) * unit;
   return std::abs(value / nice - 1) < 1e-3 ? fmt::format("{:.15g}", nice)
                                            : fmt::format("{:.4g}", value);
+}
+
+std::string rounded_unlike(double value, double other) {
+  return rounded(value) == rounded(other) ? number_unlike(value, other) : rounded(value);
 }
 
 }  // namespace assay::mistakes

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "assay/mistakes/mistake.h"
+#include "assay/mistakes/number_text.h"
 
 // What is done to the scores of an attention: their scale, their cap, their sinks.
 namespace assay::mistakes {
@@ -22,14 +23,17 @@ namespace {
 
 std::string scale_text(const Network& network, double value) {
   const auto dim = static_cast<double>(network.head_dim);
-  std::string what = fmt::format("{:.4g}", value);
-  if (std::abs(value - 1) < 1e-4) what = "1 (none)";
-  if (std::abs(value * dim - 1) < 1e-4) what = "1/head_dim";
-  if (std::abs(value / std::sqrt(dim) - 1) < 1e-4) what = "sqrt(head_dim)";
   const auto right = static_cast<double>(network.attention_shape({Checkpoint::kAttn, 0}).scale);
-  return fmt::format("scales attention scores by {} in place of {}{:.4g}", what,
+  const auto is = [&](double named) {
+    return std::abs(value / named - 1) < 1e-4 && std::abs(right / named - 1) >= 1e-4;
+  };
+  std::string what = number_unlike(value, right);
+  if (is(1)) what = "1 (none)";
+  if (is(1 / dim)) what = "1/head_dim";
+  if (is(std::sqrt(dim))) what = "sqrt(head_dim)";
+  return fmt::format("scales attention scores by {} in place of {}{}", what,
                      std::abs(right * std::sqrt(dim) - 1) < 1e-4 ? "1/sqrt(head_dim) = " : "",
-                     right);
+                     number_unlike(right, value));
 }
 
 std::vector<double> scale_grid(const Network& network) {
@@ -131,8 +135,9 @@ std::vector<Mistake> score_mistakes() {
        .text =
            [](const Network& network, double cap) {
              const float right = network.attention_shape({Checkpoint::kAttn, 0}).soft_cap;
-             return fmt::format("caps the attention scores at {:.4g}{}", cap,
-                                right > 0.0F ? fmt::format(" in place of {:.4g}", right) : "");
+             if (!(right > 0.0F)) return fmt::format("caps the attention scores at {:.4g}", cap);
+             return fmt::format("caps the attention scores at {} in place of {}",
+                                number_unlike(cap, right), number_unlike(right, cap));
            },
        .edit = called(
            [](AttentionCall& call, double cap) { call.shape.soft_cap = static_cast<float>(cap); }),

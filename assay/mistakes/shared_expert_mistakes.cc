@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "assay/mistakes/number_text.h"
 #include "assay/mistakes/routing.h"
 
 // Of the expert that all tokens use, beside those that they choose.
@@ -16,7 +17,7 @@ Mistake scaled_shared_mistake() {
       .cause = "shared_expert",
       .text =
           [](const Network&, double by) {
-            return fmt::format("multiplies the shared expert by {:.4g}, too", by);
+            return fmt::format("multiplies the shared expert by {}, too", number_unlike(by, 1));
           },
       .edit = {.add =
                    [](const OpContext& context, AddCall call, Kernels& kernels) {

@@ -82,6 +82,16 @@ class LargeValues : public WrongKernels {
   }
 };
 
+// The attention's output is a little too large.
+class LargeAttention : public WrongKernels {
+ protected:
+  void matmul(const MatmulCall& call) override {
+    right_->run(call);
+    if (call.site.checkpoint != Checkpoint::kAttnOut) return;
+    for (int64_t i = 0; i < call.n_tokens * call.w.rows; ++i) call.out[i] *= 1.0003F;
+  }
+};
+
 // The attention's output is lost.
 class NoAttention : public WrongKernels {
  protected:
@@ -327,6 +337,19 @@ TEST_F(FindCauses, ListsAllIndistinguishableMistakes) {
   EXPECT_THAT(cause.sentence, HasSubstr("or layer_0_attn_out has the opposite sign"));
   EXPECT_THAT(cause.sentence, HasSubstr("layer_0_attn_residual adds -1 times the block's output"));
   EXPECT_THAT(cause.sentence, HasSubstr("which the logs do not tell apart"));
+}
+
+// Breaks if a factor that is nearly 1 were printed as 1.
+TEST_F(FindCauses, TellsASmallFactorFromOne) {
+  const auto model = load("llama3");
+  const auto right = make_reference_kernels();
+  LargeAttention large;
+  const std::string ref = log(*model, *right, "ref", "layers");
+  const std::string got = log(*model, large, "got", "layers");
+  const Comparison comparison = compare(model.get(), ref, got, 1e-5);
+  ASSERT_FALSE(comparison.causes.empty()) << comparison.cause_hint;
+  EXPECT_THAT(comparison.causes[0].sentence,
+              HasSubstr("adds 1.0003 times the block's output to the residual stream"));
 }
 
 // Without a model the reference shows how it rotates.

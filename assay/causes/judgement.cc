@@ -128,6 +128,14 @@ std::string percent(double share) {
   return value > 99.995 ? "over 99.99 %" : fmt::format("{:.2f} %", value);
 }
 
+// Whether more is left than the true mistake leaves (see kMaxResidual), and far more than noise
+// does: then this is a part of what is wrong, or near to it.
+bool leaves_too_much(const Candidate& best, const JudgingContext& context) {
+  constexpr double kMostOfTrue = 1e-3;
+  constexpr double kFarAbove = 100;
+  return best.score() > kMostOfTrue && best.score() > kFarAbove * floor_ratio(context);
+}
+
 double confidence(const Candidate& best, double next, const JudgingContext& context) {
   const double held = static_cast<double>(best.fit.held) / best.fit.tokens;
   const double worse = std::max(next, best.score());
@@ -137,7 +145,9 @@ double confidence(const Candidate& best, double next, const JudgingContext& cont
   // That it begins at a token of its own is one more thing to be believed.
   constexpr double kOfATail = 0.8;
   const double all = context.tail ? kOfATail : 1;
-  return std::clamp(all * held * kept * tokens * (0.5 + 0.5 * margin), 0.0, 1.0);
+  // The other half is that it is another mistake.
+  const double true_one = leaves_too_much(best, context) ? 0.5 : 1;
+  return std::clamp(true_one * all * held * kept * tokens * (0.5 + 0.5 * margin), 0.0, 1.0);
 }
 
 // What stands before and after the words where it is a tail that is explained.
@@ -252,11 +262,15 @@ Judgement judge(std::vector<Candidate> candidates, const JudgingContext& context
   cause.token_idx = context.first_token;
   cause.explained = best.fit.explained();
   cause.confidence = confidence(best, next, context);
-  cause.sentence =
-      fmt::format("{}{}{}: this explains {} of the difference over {} (confidence {:.2f}){}",
-                  tail_prefix(context), in_words(same),
-                  same.size() > 1 ? ", which the logs do not tell apart" : "",
-                  percent(cause.explained), tokens, cause.confidence, tail_suffix(context));
+  cause.sentence = fmt::format(
+      "{}{}{}: this explains {} of the difference over {} (confidence {:.2f}){}{}",
+      tail_prefix(context), in_words(same),
+      same.size() > 1 ? ", which the logs do not tell apart" : "", percent(cause.explained), tokens,
+      cause.confidence, tail_suffix(context),
+      leaves_too_much(best, context)
+          ? "; what it leaves is far more than noise: it is a part of what is wrong, or "
+            "near to it"
+          : "");
   return judgement;
 }
 

@@ -53,6 +53,22 @@ TEST(Judgement, BoundsTheResidual) {
   EXPECT_TRUE(judge({candidate("eps", "a", 1e-5, 1)}, context()).cause);
 }
 
+// Breaks if a mistake that is near to the true one, as one tanh is to the tanh of a tanh, were
+// reported like the true one.
+TEST(Judgement, IsNotSureOfWhatLeavesFarMoreThanNoise) {
+  const Judgement near = judge({candidate("eps", "a", 2e-3)}, context());
+  ASSERT_TRUE(near.cause);
+  EXPECT_LT(near.cause->confidence, 0.5);
+  EXPECT_THAT(near.cause->sentence, HasSubstr("far more than noise"));
+  const Judgement exact = judge({candidate("eps", "a", 1e-9)}, context());
+  EXPECT_GT(exact.cause->confidence, 0.9);
+  EXPECT_THAT(exact.cause->sentence, Not(HasSubstr("far more than noise")));
+  JudgingContext noisy = context();
+  noisy.noise = 1e-2;
+  EXPECT_THAT(judge({candidate("eps", "a", 2e-3)}, noisy).cause->sentence,
+              Not(HasSubstr("far more than noise")));
+}
+
 TEST(Judgement, FactorMustHoldAtMostElements) {
   for (const char* name : {"sign", "scale", "residual"}) {
     Candidate one = candidate(name, "a", 1e-4);

@@ -60,7 +60,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return pointers;
 }
 
-// Of a file; 0 where there is none.
+// Of a file; 0 if it does not exist.
 int64_t bytes_of(const std::string& path) {
   std::error_code failed;
   const auto bytes = std::filesystem::file_size(path, failed);

@@ -33,7 +33,7 @@ bool has_table_factor(const Network& network, Op op);
 // A number as people write it.
 std::string rounded(double value);
 
-// The same where it is told beside `other`: with more digits where both would read alike.
+// The same for a text that also has `other`: with more digits where both would read alike.
 std::string rounded_unlike(double value, double other);
 
 }  // namespace assay::mistakes

@@ -65,7 +65,7 @@ bool is_same(std::optional<double> a, std::optional<double> b) {
 }
 
 std::string number_text(std::optional<double> number) {
-  return number ? fmt::format("{:.4g}", *number) : "none";
+  return number ? fmt::format("{:.4g}", *number) : "not stated";
 }
 
 // How the records of one checkpoint are held to less, or to something else, in the head; empty

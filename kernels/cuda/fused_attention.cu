@@ -255,7 +255,7 @@ void attend(Device& device, const Decode<Number>& a, size_t shared_bytes) {
   if (a.most_keys <= kFewKeys) {
     const int64_t head_dim = a.keys.shape.head_dim;
     const int room = StagedKeys<Kv>::room_for(head_dim, a.most_keys, shared_bytes);
-    const bool takes_all = device.shared_bytes() >= kLargeSharedBytes;
+    const bool takes_all = room > 0 && device.shared_bytes() >= kLargeSharedBytes;
     const LaunchShape few = {{blocks_for(head_dim, kElementsPerBlock), heads, 1},
                              {kAttentionThreads, 1, 1},
                              takes_all ? shared_bytes : StagedKeys<Kv>::bytes(head_dim, room),

@@ -166,9 +166,9 @@ TEST(ModelVerdict, WhatIsJudgedUnlikeTheBaseIsRefused) {
             "its tolerance at logits of the prompt haiku is 3e-06 in the base and 9e-06 in the "
             "head: both are to be held to the same");
   EXPECT_THAT(reason(all, held_to(std::nullopt, 3e-6)),
-              HasSubstr("is 1e-06 in the base and none in the head"));
+              HasSubstr("is 1e-06 in the base and not stated in the head"));
   EXPECT_THAT(reason(held_to(std::nullopt, 3e-6), all),
-              HasSubstr("is none in the base and 1e-06 in the head"));
+              HasSubstr("is not stated in the base and 1e-06 in the head"));
   EXPECT_EQ(reason(all, held_to(1e-6 * (1 + 1e-9), 3e-6)), "") << "a number written as text";
   EXPECT_NE(reason(all, held_to(NAN, 3e-6)), "");
 }

@@ -5,20 +5,35 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <exception>
 #include <mutex>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/interrupt.h"
 
 namespace assay {
 namespace {
 
+// What ASSAY_THREADS gives, for programs that run side by side, or all that this process may run
+// on.
 int usable_processors() {
+  if (const std::string given = environment("ASSAY_THREADS"); !given.empty()) {
+    int count = 0;
+    const char* end = given.data() + given.size();
+    const auto [read, failed] = std::from_chars(given.data(), end, count);
+    if (failed != std::errc() || read != end || count < 1 || count > kMaxThreads) {
+      throw Error(fmt::format("'{}' is no number of threads", given), "ASSAY_THREADS",
+                  fmt::format("give 1 to {}, or unset it", kMaxThreads));
+    }
+    return count;
+  }
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));

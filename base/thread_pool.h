@@ -13,8 +13,9 @@ inline constexpr int kMaxThreads = 1024;
 // A fixed set of threads that run one loop at a time. The caller's thread is one of them.
 class ThreadPool {
  public:
-  // `n_threads` from 1 to kMaxThreads, or 0 for one per processor this process may use. Throws
-  // Error if it is another, or the system refuses the threads.
+  // `n_threads` from 1 to kMaxThreads, or 0 for as many as ASSAY_THREADS gives, without which it is
+  // one per processor this process may use. Throws Error if either is another, or the system
+  // refuses the threads.
   explicit ThreadPool(int n_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

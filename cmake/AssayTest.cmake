@@ -52,8 +52,7 @@ endfunction()
 # test program build/<preset>/bin/NAME; ctest finds its cases when it runs, labelled with LABEL; those
 # whose suite is named Emulated/... or Gpu/... with LABEL-emulated or LABEL-gpu, and those that match the
 # GoogleTest filter QUICK, and not NOT_QUICK, which names those that take long, with LABEL-quick, which ctest -L emulated, -L gpu and -L quick find too. A case
-# has one processor, so that as many cases run side by side as ctest -j says and none waits for another's
-# threads; it may take TIMEOUT seconds, 300 by default, which ctest --timeout does not change, and may skip only if
+# may take TIMEOUT seconds, 300 by default, which ctest --timeout does not change, and may skip only if
 # tests/expected_skips.txt says so.
 function(assay_add_test NAME LABEL)
   cmake_parse_arguments(PARSE_ARGV 2 ARG "" "TIMEOUT;QUICK;NOT_QUICK" "SOURCES;LIBS")
@@ -72,18 +71,18 @@ function(assay_add_test NAME LABEL)
     set_property(GLOBAL APPEND PROPERTY ASSAY_QUICK_PROGRAMS ${NAME})
     gtest_discover_tests(${NAME} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
       TEST_FILTER "${ARG_QUICK}-${ARG_NOT_QUICK}" TEST_LIST ${NAME}_QUICK
-      PROPERTIES LABELS ${LABEL}-quick TIMEOUT ${ARG_TIMEOUT} PROCESSOR_AFFINITY ON)
+      PROPERTIES LABELS ${LABEL}-quick TIMEOUT ${ARG_TIMEOUT})
   endif()
   if(others)
     gtest_discover_tests(${NAME} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-      TEST_FILTER "${others}" PROPERTIES LABELS ${LABEL} TIMEOUT ${ARG_TIMEOUT} PROCESSOR_AFFINITY ON)
+      TEST_FILTER "${others}" PROPERTIES LABELS ${LABEL} TIMEOUT ${ARG_TIMEOUT})
   endif()
   gtest_discover_tests(${NAME} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
     TEST_FILTER "Emulated/*" TEST_LIST ${NAME}_EMULATED
-    PROPERTIES LABELS ${LABEL}-emulated TIMEOUT ${ARG_TIMEOUT} PROCESSOR_AFFINITY ON)
+    PROPERTIES LABELS ${LABEL}-emulated TIMEOUT ${ARG_TIMEOUT})
   gtest_discover_tests(${NAME} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
     TEST_FILTER "Gpu/*" TEST_LIST ${NAME}_GPU
-    PROPERTIES LABELS ${LABEL}-gpu RESOURCE_GROUPS gpus:1 TIMEOUT ${ARG_TIMEOUT} PROCESSOR_AFFINITY ON)
+    PROPERTIES LABELS ${LABEL}-gpu RESOURCE_GROUPS gpus:1 TIMEOUT ${ARG_TIMEOUT})
 endfunction()
 
 # assay_add_script_test(NAME COMMAND script argument... LABELS l ... [VENV] [TIMEOUT seconds]
@@ -105,5 +104,5 @@ function(assay_add_script_test NAME)
   # They take seconds: begun first, so that no processor waits for the last of them. ctest knows what each test takes
   # only where it has run before.
   set_tests_properties(${NAME} PROPERTIES COST 10 LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
-    SKIP_RETURN_CODE 77 PROCESSOR_AFFINITY ON ENVIRONMENT "${ARG_ENVIRONMENT}")
+    SKIP_RETURN_CODE 77 ENVIRONMENT "${ARG_ENVIRONMENT}")
 endfunction()

@@ -78,7 +78,7 @@ bool is_log_below(const std::string& file, const std::string& folder) {
 }  // namespace
 
 void add_threads_flag(CLI::App& command, int& n_threads) {
-  command.add_option("--threads", n_threads, "Threads; 0: one per processor")
+  command.add_option("--threads", n_threads, "Threads; 0: one per processor, or ASSAY_THREADS")
       ->check(whole_number(0, kMaxThreads))
       ->capture_default_str();
 }

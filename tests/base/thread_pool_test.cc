@@ -4,10 +4,12 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "base/environment.h"
 #include "base/error.h"
 
 namespace assay {
@@ -27,6 +29,36 @@ TEST_P(ThreadPoolTest, EachIndexIsVisitedOnce) {
         for (int64_t i = begin; i < end; ++i) ++visits[static_cast<size_t>(i)];
       });
       for (const auto& visit : visits) EXPECT_EQ(visit, 1);
+    }
+  }
+}
+
+class VariableSet {
+ public:
+  explicit VariableSet(const char* value) { setenv("ASSAY_THREADS", value, 1); }
+  VariableSet(const VariableSet&) = delete;
+  VariableSet& operator=(const VariableSet&) = delete;
+  ~VariableSet() {
+    before_.empty() ? unsetenv("ASSAY_THREADS") : setenv("ASSAY_THREADS", before_.c_str(), 1);
+  }
+
+ private:
+  std::string before_ = environment("ASSAY_THREADS");
+};
+
+TEST(ThreadPool, TheEnvironmentGivesTheNumberThatIsNotRequested) {
+  {
+    const VariableSet set("3");
+    EXPECT_EQ(ThreadPool(0).n_threads(), 3);
+    EXPECT_EQ(ThreadPool(2).n_threads(), 2);
+  }
+  for (const char* wrong : {"0", "-1", "two", "2x", "1025", "99999999999", " 2"}) {
+    const VariableSet set(wrong);
+    try {
+      ThreadPool pool(0);
+      ADD_FAILURE() << wrong;
+    } catch (const Error& error) {
+      EXPECT_EQ(std::string(error.what()).find("ASSAY_THREADS: "), 0U) << error.what();
     }
   }
 }

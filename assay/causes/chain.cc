@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <stdexcept>
 #include <utility>
 
@@ -29,6 +30,21 @@ std::shared_ptr<const Matrix> repeated(std::shared_ptr<const Matrix> rows, size_
     std::ranges::copy(rows->values, all->row(static_cast<int64_t>(i) * rows->rows));
   }
   return all;
+}
+
+// Of rows of n runs, those from row `first` of each on.
+std::shared_ptr<const Matrix> rows_from(int64_t first, std::shared_ptr<const Matrix> rows,
+                                        size_t n_runs) {
+  if (first == 0) return rows;
+  const int64_t of_run = rows->rows / static_cast<int64_t>(n_runs);
+  auto late =
+      std::make_shared<Matrix>(static_cast<int64_t>(n_runs) * (of_run - first), rows->columns);
+  for (size_t i = 0; i < n_runs; ++i) {
+    const int64_t run = static_cast<int64_t>(i);
+    std::copy(rows->row(run * of_run + first), rows->row((run + 1) * of_run),
+              late->row(run * (of_run - first)));
+  }
+  return late;
 }
 
 // Part i of n of the rows.
@@ -281,13 +297,9 @@ std::shared_ptr<const Matrix> Chain::rows_for(Op op, std::shared_ptr<const Matri
   return rows;
 }
 
-// Of several runs, what is neither an attention nor wrong: row by row.
-Inputs Chain::inputs(Op op, const Values& values, size_t n_runs) const {
+Inputs Chain::inputs(Op op, const Values& values) const {
   Inputs inputs;
-  for (size_t i = 0; i < n_runs; ++i) {
-    const std::vector<int64_t>& own = positions_of(op);
-    inputs.positions.insert(inputs.positions.end(), own.begin(), own.end());
-  }
+  inputs.positions = positions_of(op);
   inputs.tokens = tokens_;
   if (op == last_attention_) inputs.wanted = wanted_;
   inputs.other = [this, op, values](Op asked) -> std::shared_ptr<const Matrix> {
@@ -295,7 +307,7 @@ Inputs Chain::inputs(Op op, const Values& values, size_t n_runs) const {
     return known ? rows_for(op, std::move(known)) : logged(asked, positions_of(op));
   };
   for (const Op input : network_.inputs(op)) {
-    inputs.held.push_back(rows_for(op, values(input), n_runs));
+    inputs.held.push_back(rows_for(op, values(input)));
     inputs.rows.push_back(inputs.held.back().get());
   }
   return inputs;
@@ -332,40 +344,112 @@ void Chain::restore_rows_before(int64_t from, Op op, Matrix& values) const {
   }
 }
 
+// The first position whose row, in one of the runs, is not what it should be, to the bit; nothing
+// where all are.
+std::optional<int64_t> Chain::first_changed(Op op, const Matrix& values, size_t n_runs) const {
+  const Matrix& right = *base_.at(op);
+  const std::vector<int64_t>& positions = positions_of(op);
+  const auto n = static_cast<int64_t>(n_runs);
+  if (values.rows != n * right.rows || values.columns != right.columns) return positions.front();
+  const auto bytes = static_cast<size_t>(right.columns) * sizeof(float);
+  for (int64_t row = 0; row < right.rows; ++row) {
+    for (int64_t i = 0; i < n; ++i) {
+      if (std::memcmp(values.row(i * right.rows + row), right.row(row), bytes) != 0) {
+        return positions[static_cast<size_t>(row)];
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+// Of several runs the op as it should be computed, where what it reads is right before a position:
+// so it is itself.
+std::shared_ptr<const Matrix> Chain::computed_from(int64_t position, Op op, const Changed& changed,
+                                                   size_t n_runs, double& work) const {
+  const std::vector<int64_t>& positions = positions_of(op);
+  const auto first = std::ranges::lower_bound(positions, position) - positions.begin();
+  if (first == std::ssize(positions)) return nullptr;
+  work += static_cast<double>(n_runs) * multiplications_of(op) *
+          static_cast<double>(std::ssize(positions) - first) /
+          static_cast<double>(positions.size());
+  if (reads_back(network_.kind_of(op))) {
+    std::vector<Matrix> results;
+    for (size_t i = 0; i < n_runs; ++i) {
+      Inputs in = inputs_of_run(op, changed, i, n_runs);
+      if (in.wanted.empty()) in.wanted.assign(positions.size(), true);
+      std::fill_n(in.wanted.begin(), first, false);
+      results.push_back(network_.compute(op, in));
+      restore_rows_before(position, op, results.back());
+    }
+    return stacked(std::move(results));
+  }
+  Inputs in;
+  for (size_t i = 0; i < n_runs; ++i) {
+    in.positions.insert(in.positions.end(), positions.begin() + first, positions.end());
+  }
+  for (const Op input : network_.inputs(op)) {
+    const auto known = changed.find(input);
+    in.held.push_back(
+        known != changed.end()
+            ? rows_from(first, rows_for(op, known->second.values, n_runs), n_runs)
+            : repeated(rows_from(first, rows_for(op, find(base_, input)), 1), n_runs));
+    in.rows.push_back(in.held.back().get());
+  }
+  Matrix late = network_.compute(op, in);
+  if (first == 0) return std::make_shared<Matrix>(std::move(late));
+  const Matrix& right = *base_.at(op);
+  auto all = std::make_shared<Matrix>(static_cast<int64_t>(n_runs) * right.rows, right.columns);
+  const int64_t count = right.rows - first;
+  for (int64_t i = 0; i < static_cast<int64_t>(n_runs); ++i) {
+    std::copy_n(right.row(0), first * right.columns, all->row(i * right.rows));
+    std::copy_n(late.row(i * count), count * right.columns, all->row(i * right.rows + first));
+  }
+  return all;
+}
+
+Inputs Chain::inputs_of_run(Op op, const Changed& changed, size_t i, size_t n_runs) const {
+  return inputs(op, [&, i, n_runs](Op asked) {
+    const auto known = changed.find(asked);
+    return known != changed.end() ? part(known->second.values, i, n_runs) : find(base_, asked);
+  });
+}
+
 std::vector<Matrix> Chain::run(const std::set<Op>& wrong, const Compute& compute, size_t n_runs,
                                int64_t from, double& work) const {
   base();
-  // By run, one below the other; what is computed from none of these stays as it is.
-  Tensors changed;
-  const auto of_all = [&](Op op) {
-    auto known = find(changed, op);
-    return known ? known : repeated(find(base_, op), n_runs);
-  };
+  // What is computed from none of these stays as it is.
+  Changed changed;
   for (const Op op : ops_) {
-    const bool here = wrong.contains(op);
-    const std::vector<Op> reads = network_.inputs(op);
-    const auto is_changed = [&](Op input) { return changed.contains(input); };
-    if (!here && std::ranges::none_of(reads, is_changed)) continue;
-    check_interrupted();
-    work += static_cast<double>(n_runs) * multiplications_of(op);
-    if (!here && !reads_back(network_.kind_of(op))) {
-      changed[op] = std::make_shared<Matrix>(network_.compute(op, inputs(op, of_all, n_runs)));
-      continue;
+    std::optional<int64_t> first;  // position
+    for (const Op input : network_.inputs(op)) {
+      const auto known = changed.find(input);
+      if (known != changed.end()) first = std::min(first.value_or(INT64_MAX), known->second.from);
     }
-    std::vector<Matrix> results;
-    for (size_t i = 0; i < n_runs; ++i) {
-      const Inputs in = inputs(op, [&](Op asked) {
-        auto known = find(changed, asked);
-        return known ? part(known, i, n_runs) : find(base_, asked);
-      });
-      results.push_back(here ? compute(op, in, i) : network_.compute(op, in));
-      if (here) restore_rows_before(from, op, results.back());
+    std::shared_ptr<const Matrix> values;
+    if (wrong.contains(op)) {
+      check_interrupted();
+      work += static_cast<double>(n_runs) * multiplications_of(op);
+      std::vector<Matrix> results;
+      for (size_t i = 0; i < n_runs; ++i) {
+        results.push_back(compute(op, inputs_of_run(op, changed, i, n_runs), i));
+        restore_rows_before(from, op, results.back());
+      }
+      values = stacked(std::move(results));
+    } else if (first) {
+      check_interrupted();
+      values = computed_from(*first, op, changed, n_runs, work);
     }
-    changed[op] = stacked(std::move(results));
+    if (!values) continue;
+    if (const auto position = first_changed(op, *values, n_runs)) {
+      changed[op] = {std::move(values), *position};
+    }
   }
-  const std::shared_ptr<const Matrix> predicted = of_all(target_);
+  const auto known = changed.find(target_);
   std::vector<Matrix> results;
-  for (size_t i = 0; i < n_runs; ++i) results.push_back(*part(predicted, i, n_runs));
+  for (size_t i = 0; i < n_runs; ++i) {
+    results.push_back(known != changed.end() ? *part(known->second.values, i, n_runs)
+                                             : *base_.at(target_));
+  }
   return results;
 }
 

@@ -74,9 +74,20 @@ class Chain {
   std::shared_ptr<const Matrix> rows_for(Op op, std::shared_ptr<const Matrix> values,
                                          size_t n_runs = 1) const;
   using Values = std::function<std::shared_ptr<const Matrix>(Op op)>;  // null: not known
-  Inputs inputs(Op op, const Values& values, size_t n_runs = 1) const;
+  Inputs inputs(Op op, const Values& values) const;
   Inputs inputs_of_base(Op op) const;
   double multiplications_of(Op op) const;
+  // Of a run: what is not as it should be, of all runs one below the other, and from which position
+  // on.
+  struct Late {
+    std::shared_ptr<const Matrix> values;
+    int64_t from = 0;
+  };
+  using Changed = std::map<Op, Late>;
+  Inputs inputs_of_run(Op op, const Changed& changed, size_t i, size_t n_runs) const;
+  std::optional<int64_t> first_changed(Op op, const Matrix& values, size_t n_runs) const;
+  std::shared_ptr<const Matrix> computed_from(int64_t position, Op op, const Changed& changed,
+                                              size_t n_runs, double& work) const;
   void restore_rows_before(int64_t from, Op op, Matrix& values) const;
 
   const Network& network_;

@@ -28,6 +28,24 @@ void scale(const OpContext& context, const KernelHooks& hooks, float factor, Mat
              kernels);
 }
 
+// Of a row.
+int64_t position_at(const Inputs& inputs, int64_t row) {
+  return inputs.positions.empty() ? row : inputs.positions[static_cast<size_t>(row)];
+}
+
+// How many rows from `first` on matter and are of positions one after the other: those that an
+// attention computes at once.
+int64_t queries_from(const Inputs& inputs, int64_t first, int64_t n_rows) {
+  constexpr int64_t kMost = 128;
+  int64_t row = first;
+  while (row < n_rows && row < first + kMost &&
+         (inputs.wanted.empty() || inputs.wanted[static_cast<size_t>(row)]) &&
+         position_at(inputs, row) == position_at(inputs, first) + row - first) {
+    ++row;
+  }
+  return row - first;
+}
+
 }  // namespace
 
 void Network::set_layer(bool is_rotary, bool is_gated) {
@@ -243,17 +261,16 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
     case OpKind::kAttention: {
       Matrix out(x[0]->rows, n_heads * value_dim());
       AttentionCall call{.kv = {KvType::kF32, x[1]->values.data(), x[2]->values.data()},
-                         .shape = attention_shape(op),
-                         .n_tokens = 1};
+                         .shape = attention_shape(op)};
       if (model != nullptr) {
         call.sinks = model->layers[static_cast<size_t>(op.layer)].extra.sinks;
       }
-      for (int64_t t = 0; t < out.rows; ++t) {
-        if (!inputs.wanted.empty() && !inputs.wanted[static_cast<size_t>(t)]) continue;
+      for (int64_t t = 0; t < out.rows; t += std::max<int64_t>(call.n_tokens, 1)) {
+        call.n_tokens = queries_from(inputs, t, out.rows);
+        if (call.n_tokens == 0) continue;
         check_interrupted();
         call.q = x[0]->row(t);
-        call.first_position =
-            inputs.positions.empty() ? t : inputs.positions[static_cast<size_t>(t)];
+        call.first_position = position_at(inputs, t);
         call.out = out.row(t);
         run_hooked(hooks.attention, context, call, *reference_);
       }

@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "kernels/half.h"
@@ -40,12 +43,8 @@ double capped(double score, const AttentionShape& shape) {
   return shape.soft_cap * std::tanh(score / shape.soft_cap);
 }
 
-double score_of(const float* q, const float* k, const AttentionShape& shape,
-                const AttentionVariant& variant) {
-  double score = 0.0;
-  for (int64_t d = 0; d < shape.head_dim && k != nullptr; ++d) {
-    score += static_cast<double>(q[d]) * k[d];
-  }
+// Of queries and keys that are already multiplied.
+double finished(double score, const AttentionShape& shape, const AttentionVariant& variant) {
   const auto rounded = [&](double value) { return variant.round_score(static_cast<float>(value)); };
   if (variant.round_score == nullptr) return capped(score * shape.scale, shape);
   return capped(variant.round_before_scale ? rounded(score) * static_cast<double>(shape.scale)
@@ -57,16 +56,72 @@ bool is_seen(int64_t query, int64_t key, const AttentionShape& shape) {
   return key <= query && (shape.window == 0 || key > query - shape.window);
 }
 
-// One query of one head: softmax(q k^T * scale) v over the positions `keys`, and the head's sink,
-// if it has one.
-void attend(const float* q, HeadRows k, HeadRows v, const AttentionShape& shape,
-            const std::vector<int64_t>& keys, const float* sink, const AttentionVariant& variant,
-            float* out) {
-  std::vector<double> weights;
-  for (const int64_t key : keys) {
-    const int64_t row = variant.k_row ? variant.k_row(key) : key;
-    weights.push_back(score_of(q, row < 0 ? nullptr : k.row(row), shape, variant));
+// Sums that are made side by side, as each waits for its last addition.
+constexpr int64_t kSideBySide = 16;
+using Sums = std::array<double, kSideBySide>;
+
+int64_t groups_of(int64_t count) {
+  return (count + kSideBySide - 1) / kSideBySide;
+}
+
+// The keys of one head, a group of them side by side: [group, its dimension].
+class KeyColumns {
+ public:
+  // Those of the groups of keys from `first` to `last`; a row below 0 is no key.
+  KeyColumns(HeadRows k, const std::vector<int64_t>& rows, int64_t head_dim, int64_t first,
+             int64_t last)
+      : head_dim_(head_dim),
+        first_(first / kSideBySide),
+        sums_(static_cast<size_t>((groups_of(last + 1) - first_) * head_dim)) {
+    for (int64_t key = first_ * kSideBySide; key <= last; ++key) {
+      const int64_t row = rows[static_cast<size_t>(key)];
+      if (row < 0) continue;
+      Sums* columns = group(key / kSideBySide);
+      const auto place = static_cast<size_t>(key % kSideBySide);
+      for (int64_t d = 0; d < head_dim; ++d) columns[d][place] = k.row(row)[d];
+    }
   }
+
+  // q k of each key of a group, in the order of the dimensions.
+  Sums multiply(const float* q, int64_t number) const {
+    Sums sums = {};
+    const Sums* columns = sums_.data() + (number - first_) * head_dim_;
+    for (int64_t d = 0; d < head_dim_; ++d) {
+      const double of_q = q[d];
+      for (size_t j = 0; j < sums.size(); ++j) sums[j] += of_q * columns[d][j];
+    }
+    return sums;
+  }
+
+ private:
+  Sums* group(int64_t number) { return sums_.data() + (number - first_) * head_dim_; }
+
+  int64_t head_dim_;
+  int64_t first_;  // group
+  std::vector<Sums> sums_;
+};
+
+// Of one query: the scores of the positions `keys`, in their order.
+void find_scores(const float* q, const KeyColumns& k, const std::vector<int64_t>& rows,
+                 const AttentionShape& shape, const std::vector<int64_t>& keys,
+                 const AttentionVariant& variant, std::vector<double>& scores) {
+  scores.clear();
+  Sums sums = {};
+  int64_t held = -1;  // the group of the sums
+  for (const int64_t key : keys) {
+    if (key / kSideBySide != held) {
+      held = key / kSideBySide;
+      sums = k.multiply(q, held);
+    }
+    const bool is_key = rows[static_cast<size_t>(key)] >= 0;
+    const double score = is_key ? sums[static_cast<size_t>(key % kSideBySide)] : 0.0;
+    scores.push_back(finished(score, shape, variant));
+  }
+}
+
+// softmax of the scores and of the head's sink, if it has one; returns what is to be divided by.
+double make_weights(const float* sink, const AttentionVariant& variant,
+                    std::vector<double>& weights) {
   if (sink != nullptr) weights.push_back(*sink);
   const double max = *std::max_element(weights.begin(), weights.end());
   double sum = 0.0;
@@ -82,14 +137,68 @@ void attend(const float* q, HeadRows k, HeadRows v, const AttentionShape& shape,
     }
     sum /= divisor;
   }
-  for (int64_t d = 0; d < shape.value_dim(); ++d) {
-    double value = 0.0;
-    for (size_t i = 0; i < keys.size(); ++i) {
-      const int64_t row = variant.v_row ? variant.v_row(keys[i]) : keys[i];
-      if (row >= 0) value += weights[i] * v.row(row)[d];
-    }
-    out[d] = static_cast<float>(variant.divide ? value / sum : value);
+  return sum;
+}
+
+// The sum of weights times the first `count` dimensions of values, each in the order of the keys.
+template <int64_t count>
+void add_up(const std::vector<double>& weights, HeadRows v, const std::vector<int64_t>& rows,
+            const std::vector<int64_t>& keys, double* out) {
+  std::array<double, count> sums = {};
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const int64_t row = rows[static_cast<size_t>(keys[i])];
+    if (row < 0) continue;
+    const float* values = v.row(row);
+    for (size_t d = 0; d < sums.size(); ++d) sums[d] += weights[i] * values[d];
   }
+  std::ranges::copy(sums, out);
+}
+
+// softmax(q k^T * scale) v of one query of one head, from the softmax on.
+void add_values(const std::vector<double>& weights, double sum, HeadRows v,
+                const std::vector<int64_t>& rows, int64_t dim, const std::vector<int64_t>& keys,
+                const AttentionVariant& variant, float* out) {
+  Sums sums;
+  for (int64_t d = 0; d < dim;) {
+    const HeadRows part{v.first + d, v.stride};
+    const int64_t left = dim - d;
+    int64_t count = kSideBySide;
+    if (left >= count) {
+      add_up<kSideBySide>(weights, part, rows, keys, sums.data());
+    } else if (left >= kSideBySide / 4) {
+      count = kSideBySide / 4;
+      add_up<kSideBySide / 4>(weights, part, rows, keys, sums.data());
+    } else {
+      count = 1;
+      add_up<1>(weights, part, rows, keys, sums.data());
+    }
+    for (int64_t i = 0; i < count; ++i, ++d) {
+      const double value = sums[static_cast<size_t>(i)];
+      out[d] = static_cast<float>(variant.divide ? value / sum : value);
+    }
+  }
+}
+
+// The row that is read for each key.
+std::vector<int64_t> rows_of(int64_t n_keys, const std::function<int64_t(int64_t)>& map) {
+  std::vector<int64_t> rows(static_cast<size_t>(n_keys));
+  for (int64_t key = 0; key < n_keys; ++key) rows[static_cast<size_t>(key)] = map ? map(key) : key;
+  return rows;
+}
+
+// The keys that each query sees.
+std::vector<std::vector<int64_t>> seen_keys(const AttentionCall& call,
+                                            const AttentionVariant& variant) {
+  std::vector<std::vector<int64_t>> all(static_cast<size_t>(call.n_tokens));
+  for (int64_t t = 0; t < call.n_tokens; ++t) {
+    const int64_t position = call.first_position + t;
+    for (int64_t key = 0; key < variant.n_keys; ++key) {
+      const bool seen =
+          variant.sees ? variant.sees(position, key) : is_seen(position, key, call.shape);
+      if (seen) all[static_cast<size_t>(t)].push_back(key);
+    }
+  }
+  return all;
 }
 
 }  // namespace
@@ -154,24 +263,39 @@ void run(const AttentionCall& call, const AttentionVariant& variant) {
                              shape.head_dim, variant.round_k, k_copy);
   const float* v = as_floats(call.kv.v, call.kv.type, variant.n_keys, shape.n_kv_heads,
                              shape.value_dim(), variant.round_v, v_copy);
-  const float* q = call.q;
-  float* out = call.out;
-  for (int64_t t = 0; t < call.n_tokens; ++t) {
-    const int64_t position = call.first_position + t;
-    std::vector<int64_t> keys;
-    for (int64_t key = 0; key < variant.n_keys; ++key) {
-      const bool seen = variant.sees ? variant.sees(position, key) : is_seen(position, key, shape);
-      if (seen) keys.push_back(key);
+  const std::vector<int64_t> k_rows = rows_of(variant.n_keys, variant.k_row);
+  const std::vector<int64_t> v_rows = rows_of(variant.n_keys, variant.v_row);
+  const std::vector<std::vector<int64_t>> keys = seen_keys(call, variant);
+  int64_t first = variant.n_keys;
+  int64_t last = -1;
+  for (const std::vector<int64_t>& own : keys) {
+    if (own.empty()) continue;
+    first = std::min(first, own.front());
+    last = std::max(last, own.back());
+  }
+  std::optional<KeyColumns> columns;
+  int64_t of_kv = -1;  // the head of the columns
+  std::vector<double> weights;
+  for (int64_t h = 0; h < shape.n_heads; ++h) {
+    const int64_t kv = variant.kv_head ? variant.kv_head(h) : h / group;
+    if (kv != of_kv && first <= last) {
+      columns.emplace(HeadRows{k + kv * shape.head_dim, k_width}, k_rows, shape.head_dim, first,
+                      last);
+      of_kv = kv;
     }
-    for (int64_t h = 0; h < shape.n_heads; ++h, q += shape.head_dim, out += shape.value_dim()) {
-      const int64_t kv = variant.kv_head ? variant.kv_head(h) : h / group;
-      if (keys.empty()) {
+    for (int64_t t = 0; t < call.n_tokens; ++t) {
+      const std::vector<int64_t>& own = keys[static_cast<size_t>(t)];
+      float* out = call.out + (t * shape.n_heads + h) * shape.value_dim();
+      if (own.empty()) {
         std::fill_n(out, shape.value_dim(), 0.0F);
-      } else {
-        const float* sink = call.sinks == nullptr ? nullptr : call.sinks + h;
-        attend(q, {k + kv * shape.head_dim, k_width}, {v + kv * shape.value_dim(), v_width}, shape,
-               keys, sink, variant, out);
+        continue;
       }
+      const float* q = call.q + (t * shape.n_heads + h) * shape.head_dim;
+      find_scores(q, *columns, k_rows, shape, own, variant, weights);
+      const float* sink = call.sinks == nullptr ? nullptr : call.sinks + h;
+      const double sum = make_weights(sink, variant, weights);
+      add_values(weights, sum, {v + kv * shape.value_dim(), v_width}, v_rows, shape.value_dim(),
+                 own, variant, out);
     }
   }
 }

@@ -1,7 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
+#include "kernels/half.h"
+#include "kernels/reference/reference.h"
 #include "tests/kernels/support.h"
 
 namespace assay {
@@ -164,6 +168,87 @@ TEST_P(AttentionTest, PicksTheGreatestOfHugeScores) {
   inputs.shape.scale = 1000.0F;
   const auto got = inputs.attend(*kernels.operator->(), 3);
   EXPECT_TRUE(relative_l2(inputs.attend(*make_reference_kernels(), 3), got) <= 1e-6);
+}
+
+// Attention as its formula stands, one product after the other.
+std::vector<float> attend_plainly(const Inputs& inputs,
+                                  const reference::AttentionVariant& variant) {
+  const AttentionShape& shape = inputs.shape;
+  const auto value_at = [&](const std::vector<uint8_t>& cache, int64_t at) {
+    if (inputs.type == KvType::kF32) return reinterpret_cast<const float*>(cache.data())[at];
+    return float_from_f16(reinterpret_cast<const uint16_t*>(cache.data())[at]);
+  };
+  std::vector<float> out;
+  for (int64_t t = 0; t < inputs.n_positions; ++t) {
+    for (int64_t h = 0; h < shape.n_heads; ++h) {
+      const int64_t kv = h / (shape.n_heads / shape.n_kv_heads);
+      const float* q = inputs.q.data() + (t * shape.n_heads + h) * shape.head_dim;
+      const int64_t first = shape.window == 0 ? 0 : std::max<int64_t>(0, t + 1 - shape.window);
+      std::vector<double> weights;
+      for (int64_t key = first; key <= t; ++key) {
+        const int64_t row = variant.k_row ? variant.k_row(key) : key;
+        double score = 0.0;
+        for (int64_t d = 0; d < shape.head_dim && row >= 0; ++d) {
+          const int64_t at = (row * shape.n_kv_heads + kv) * shape.head_dim + d;
+          score += static_cast<double>(q[d]) * value_at(inputs.k, at);
+        }
+        score *= shape.scale;
+        if (shape.soft_cap > 0.0F) score = shape.soft_cap * std::tanh(score / shape.soft_cap);
+        weights.push_back(score);
+      }
+      if (!inputs.sinks.empty()) weights.push_back(inputs.sinks[static_cast<size_t>(h)]);
+      const double max = *std::ranges::max_element(weights);
+      double sum = 0.0;
+      for (double& weight : weights) sum += weight = std::exp(weight - max);
+      for (int64_t d = 0; d < shape.value_dim(); ++d) {
+        double value = 0.0;
+        for (int64_t key = first; key <= t; ++key) {
+          const int64_t row = variant.v_row ? variant.v_row(key) : key;
+          if (row < 0) continue;
+          value += weights[static_cast<size_t>(key - first)] *
+                   value_at(inputs.v, (row * shape.n_kv_heads + kv) * shape.value_dim() + d);
+        }
+        out.push_back(static_cast<float>(value / sum));
+      }
+    }
+  }
+  return out;
+}
+
+// Breaks if the sums that the reference makes side by side were made in another order.
+TEST(ReferenceAttention, HasTheBitsOfPlainLoops) {
+  for (const Case& c : kCases) {
+    const Inputs inputs(c);
+    const std::vector<float> want = attend_plainly(inputs, {});
+    for (const int64_t batch : {int64_t{1}, int64_t{5}, c.n_positions}) {
+      EXPECT_TRUE(same_bits(inputs.attend(*make_reference_kernels(), batch), want))
+          << "head_dim " << c.head_dim << ", batches of " << batch;
+    }
+  }
+}
+
+// Rows below 0 are zeros, and what no query sees is not read.
+TEST(ReferenceAttention, ReadsTheRowsThatItIsTold) {
+  const auto late = [](int64_t key) { return key - 2; };
+  for (const Case& c : kCases) {
+    const Inputs inputs(c);
+    for (const bool k : {true, false}) {
+      reference::AttentionVariant variant{.n_keys = c.n_positions};
+      (k ? variant.k_row : variant.v_row) = late;
+      const std::vector<float> want = attend_plainly(inputs, variant);
+      std::vector<float> got(want.size(), NAN);
+      reference::run(AttentionCall{inputs.q.data(),
+                                   {inputs.type, inputs.k.data(), inputs.v.data()},
+                                   inputs.shape,
+                                   0,
+                                   c.n_positions,
+                                   got.data(),
+                                   {},
+                                   inputs.sinks.empty() ? nullptr : inputs.sinks.data()},
+                     variant);
+      EXPECT_TRUE(same_bits(got, want)) << "head_dim " << c.head_dim << k;
+    }
+  }
 }
 
 struct RopeCase {

@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include "assay/dump/foreign_names.h"
 #include "assay/log/json_text.h"
 #include "model/architecture.h"
 #include "model/hf_names.h"
@@ -19,6 +20,7 @@ namespace {
 struct Target {
   Checkpoint checkpoint = Checkpoint::kOutput;
   std::string part = {};  // as in a map
+  bool hf_rows = true;    // rows of Q and K are in transformers' order
 };
 using Targets = std::vector<Target>;
 // By module: within the layers from the layer on, which is "" itself; else by its whole path.
@@ -29,8 +31,11 @@ struct KnownModel {
   Modules outside;
 };
 
-// "model.layers.{N}.mlp" of model.layers.7.mlp.
+// "model.layers.{N}.mlp" of model.layers.7.mlp, "blk{N}/attn_norm" of blk7/attn_norm.
 std::string with_layer_left_open(const std::string& name) {
+  if (const auto digits = find_layer_digits(name)) {
+    return name.substr(0, digits->begin) + "{N}" + name.substr(digits->end);
+  }
   for (size_t at = 0; at < name.size();) {
     const size_t end = std::min(name.find('.', at), name.size());
     const std::string_view part(name.data() + at, end - at);
@@ -87,8 +92,16 @@ KnownModel modules_of(const HfModel& model) {
 const Targets* find(const KnownModel& model, const std::string& pattern) {
   const size_t layer = pattern.find("{N}");
   if (layer != std::string::npos) {
+    const std::string bare = bare_name(pattern.substr(layer + 3));
+    // Elsewhere than in GPT-2 it may be the attention before its product.
+    if (bare == "attn" && pattern.find("h.{N}.") == std::string::npos) return nullptr;
     const auto found = model.in_layer.find(pattern.substr(std::min(layer + 4, pattern.size())));
-    return found == model.in_layer.end() ? nullptr : &found->second;
+    if (found != model.in_layer.end()) return &found->second;
+    // Written with other separators.
+    for (const auto& [module, targets] : model.in_layer) {
+      if (bare == bare_name(module)) return &targets;
+    }
+    return nullptr;
   }
   for (const auto& [module, targets] : model.outside) {
     if (module.empty()) continue;
@@ -97,6 +110,25 @@ const Targets* find(const KnownModel& model, const std::string& pattern) {
     if (same) return &targets;
   }
   return nullptr;
+}
+
+// What other engines call so.
+Targets find_foreign(const std::string& pattern) {
+  const size_t layer = pattern.find("{N}");
+  const std::vector<ForeignTarget> found =
+      layer == std::string::npos ? foreign_targets_outside(pattern)
+                                 : foreign_targets_in_layer(pattern.substr(layer + 3));
+  Targets targets;
+  for (const ForeignTarget& each : found) {
+    targets.push_back({each.checkpoint, std::string(each.part), each.hf_rows});
+  }
+  return targets;
+}
+
+// Of the model's modules, else of any engine's.
+Targets find_anywhere(const KnownModel& model, const std::string& pattern) {
+  const Targets* targets = find(model, pattern);
+  return targets != nullptr ? *targets : find_foreign(pattern);
 }
 
 // "layer_7_output", "logits": what needs no rule.
@@ -154,30 +186,32 @@ SuggestedMap suggest_map(const std::vector<DumpedName>& names) {
     best_model = &model;
   }
   // The width of the residual stream, by most of what has it.
-  const auto has_width = [](const Targets* targets) {
-    return targets != nullptr && targets->size() == 1 &&
-           has_model_width(targets->front().checkpoint);
+  const auto has_width = [](const Targets& targets) {
+    return targets.size() == 1 && has_model_width(targets.front().checkpoint);
   };
   std::map<int64_t, int> votes;
   for (const std::string& pattern : patterns) {
-    if (has_width(find(best, pattern))) ++votes[widths[pattern]];
+    if (has_width(find_anywhere(best, pattern))) ++votes[widths[pattern]];
   }
   const auto width = std::max_element(
       votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   SuggestedMap map;
   map.json = "{\"rules\": [";
   for (const std::string& pattern : patterns) {
-    const Targets* targets = find(best, pattern);
+    const Targets targets = find_anywhere(best, pattern);
     const bool of_model = has_width(targets);
-    if (targets == nullptr || targets->empty() || (of_model && widths[pattern] != width->first)) {
+    if (targets.empty() || (of_model && widths[pattern] != width->first)) {
       map.unknown.push_back(pattern);
       append_rule(map.json, pattern, nullptr);
       continue;
     }
     ++map.known;
-    for (const Target& target : *targets) {
+    // vLLM has it in models of any kind.
+    const bool may_be_llama =
+        best_model->architecture == "llama" || pattern.ends_with("self_attn.qkv_proj");
+    for (const Target& target : targets) {
       const bool turned =
-          best_model->architecture == "llama" &&
+          may_be_llama && target.hf_rows &&
           (target.checkpoint == Checkpoint::kQ || target.checkpoint == Checkpoint::kK);
       // The rows of Q and K have another order in the GGUF files of this architecture alone.
       if (turned) {

@@ -9,7 +9,8 @@ namespace assay {
 
 // A map from the names of a dump to those of the checkpoints, as --map reads it: one rule for a
 // name in all layers. Names are looked up among transformers' modules (model/hf_names.h), whatever
-// stands before the layers; of the kinds of models, that which explains most of them. A name that
+// stands before the layers; of the kinds of models, that which explains most of them; and then
+// among those of other engines (foreign_names.h). A name that
 // none explains, or whose width is not the model's where it has to be, has the rule "to": null.
 struct SuggestedMap {
   std::string json;

@@ -290,6 +290,61 @@ class Formats(DumpCase):
             want = {name: {f"layer_{{N}}_{one}" for one in (to if isinstance(to, list) else [to])} for name, to in modules.items()}
             self.assertEqual(found, want)
 
+    def suggested(self, names):
+        """What each name is said to be, of tensors of one width, or as wide as the number beside it says."""
+        x = tensors()["layer_0_output"]
+        wide = names if isinstance(names, dict) else dict.fromkeys(names, 1)
+        dump = save_npz(self.folder, {name: np.concatenate([x] * times, 1) for name, times in wide.items()})
+        self.assay("import", dump, "-o", "got.jsonl", "--suggest-map", "map.json", code=0)
+        found = {}
+        for rule in json.loads((self.folder / "map.json").read_text())["rules"]:
+            to = rule["to"] and rule["to"].removeprefix("layer_{N}_")
+            to = to and to + "".join(f" {rule[key]}" for key in ("part", "rows", "arch") if key in rule)
+            found.setdefault(rule["name"], []).append(to)
+        return found
+
+    def test_a_map_is_suggested_whatever_separates_the_parts_of_a_name(self):
+        for name in ("blk0/attn_norm", "blk.0.attn_norm", "block0_attn_norm", "blocks[0].attn_norm", "h_0/attn/norm",
+                     "Layer-0:attn-norm", "transformer_layer_0.attn_norm", "model/layers/0/input_layernorm",
+                     "layers_0.input_layernorm", "blk.0.attn_norm.output"):  # fmt: skip
+            (pattern, to), = self.suggested([name]).items()
+            self.assertEqual(to, ["attn_norm"], name)
+            self.assertEqual(pattern, name.replace("0", "{N}", 1))
+
+    def test_a_map_is_suggested_of_the_names_of_other_engines(self):
+        both = {one: [f"{one} halves ['llama']", f"{one} ['!llama']"] for one in "qk"}
+        fused = {one: [f"{one} {one} halves ['llama']", f"{one} {one} ['!llama']"] for one in "qk"}
+        engines = {
+            "tinygrad, candle": {"tok_embeddings": "embedding", "layers.0.attention_norm": "attn_norm", "layers.0.attention.wq": "q",
+                                 "layers.0.attention.wo": "attn_out", "layers.0.attention_wv": "v", "layers.0.ffn_norm": "ffn_norm",
+                                 "layers.0.feed_forward.w1": "ffn_gate", "layers.0.feed_forward.w3": "ffn_up",
+                                 "layers.0.feed_forward_w2": "ffn_out", "layers.0": "output", "norm": "final_norm", "output": "logits"},
+            "burn": {"layers.0.attention.wk": "k", "layers.0.feed_forward.swiglu.linear_inner": "ffn_gate",
+                     "layers.0.feed_forward.swiglu.linear_outer": "ffn_up", "layers.0.feed_forward.w2": "ffn_out"},
+            "GGUF": {"token_embd": "embedding", "blk.0.attn_q": "q", "blk.0.attn_output": "attn_out", "blk.0.ffn_down": "ffn_out",
+                     "blk.0.attn_k_norm": "k_norm", "output_norm": "final_norm"},
+            "TransformerLens": {"hook_embed": "embedding", "blocks.0.hook_resid_post": "output",
+                                "blocks.0.hook_resid_mid": "attn_residual", "blocks.0.hook_mlp_out": "ffn_out"},
+            "hooks of transformers": {"model.layers.0.self_attn.q_proj.output": both["q"], "model.layers.0.self_attn.0": "attn_out",
+                                      "model.layers.0.mlp.output": "ffn_out", "model.layers.0.output": "output"},
+            "MLX": {"model.layers.0.self_attn.k_proj": both["k"], "model.layers.0.mlp.down_proj": "ffn_out",
+                    "model.norm": "final_norm"},
+        }  # fmt: skip
+        for engine, names in engines.items():
+            want = {name.replace("0", "{N}", 1): to if isinstance(to, list) else [to] for name, to in names.items()}
+            self.assertEqual(self.suggested(list(names)), want, engine)
+        vllm = {"model.layers.0.self_attn.qkv_proj": 3, "model.layers.0.self_attn.o_proj": 1, "model.layers.0.mlp.gate_up_proj": 2,
+                "model.layers.0.mlp.down_proj": 1}  # fmt: skip
+        found = self.suggested(vllm)
+        self.assertEqual(found["model.layers.{N}.self_attn.qkv_proj"], [*fused["q"], *fused["k"], "v v"])
+        self.assertEqual(found["model.layers.{N}.mlp.gate_up_proj"], ["ffn_gate 1/2", "ffn_up 2/2"])
+
+    def test_nothing_is_suggested_for_a_name_that_may_be_two_things(self):
+        for name in ("blk0/attn", "layers/0/mlp/act_fn", "blocks.0.ln1.hook_normalized", "layers.0.hidden", "scratch0", "w1"):
+            found = self.suggested(["blk0/attn_norm", name])
+            self.assertEqual(found.pop("blk{N}/attn_norm"), ["attn_norm"])
+            self.assertEqual(list(found.values()), [[None]], name)
+
 
 if __name__ == "__main__":
     DumpCase.program = sys.argv.pop(1)

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "assay/causes/evidence.h"
+#include "assay/mistakes/network.h"
 #include "kernels/kernels.h"
 
 namespace assay::causes {
@@ -41,5 +42,10 @@ std::vector<Fitted> fit_blocks(const Evidence& evidence,
                                const std::vector<std::vector<double>>& right,
                                const WeightMatrix& weight, const Matrix& inputs,
                                const std::vector<int64_t>& positions);
+
+// Of the embedding of a model: a few tokens of the prompt are taken for others.
+std::vector<Fitted> fit_tokens(const mistakes::Network& network, const Evidence& evidence,
+                               const std::vector<std::vector<double>>& right,
+                               const std::vector<int64_t>& prompt);
 
 }  // namespace assay::causes

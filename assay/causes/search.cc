@@ -450,6 +450,11 @@ void Search::try_fitted() {
       all.push_back(std::move(fitted));
     }
   }
+  if (can_recompute() && kind == OpKind::kEmbedding && network_.model != nullptr) {
+    for (Fitted& fitted : fit_tokens(network_, evidence_, right_, store_.tokens())) {
+      all.push_back(std::move(fitted));
+    }
+  }
   for (const Fitted& fitted : all) {
     candidates_.push_back({fitted.name, context_.target.name(), fitted.text, fitted.parameters, 0,
                            evidence_.fit(fitted.features)});

@@ -49,7 +49,10 @@ std::vector<int64_t> positions_below(const TensorStore& store, const std::string
   std::set<int64_t> chosen;
   choose(failing, kMaxFailing, chosen);
   if (chosen.empty()) return {};
-  for (size_t i = 0; i < std::min(passing.size(), kMaxPassing); ++i) chosen.insert(passing[i]);
+  // The first ones, and the last before what fails: a mistake that begins there is not made in it.
+  const auto before = std::ranges::lower_bound(passing, failing.front()) - passing.begin();
+  if (before > 0) chosen.insert(passing[static_cast<size_t>(before - 1)]);
+  for (size_t i = 0; i < std::min(passing.size(), kMaxPassing - 1); ++i) chosen.insert(passing[i]);
   return {chosen.begin(), chosen.end()};
 }
 

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "assay/mistakes/mistake.h"
+#include "assay/mistakes/blocks.h"
 #include "kernels/reference/dequantize.h"
 
 // Wrong readings of quantised blocks, written as edits of the bytes that then are read rightly. The
@@ -16,7 +16,6 @@ namespace {
 constexpr size_t kMaxBytes = size_t{1} << 28;  // of a matrix that is recomputed with
 
 using Bytes = std::span<std::byte>;
-using BlockEdit = std::function<void(Bytes block)>;
 using MatrixEdit = std::function<void(Bytes matrix, size_t block_bytes)>;
 
 BlockEdit each(size_t first, size_t count, std::byte (*change)(std::byte)) {
@@ -372,6 +371,10 @@ Mistake row_end_mistake() {
 
 }  // namespace
 
+Mistake misread_blocks(TensorType type, const char* text, const BlockEdit& edit) {
+  return mistake_of({type, {text, nullptr, nullptr}, edit});
+}
+
 std::vector<Mistake> block_mistakes() {
   std::vector<Mistake> mistakes;
   const std::vector<Misreading> all = misreadings();
@@ -404,6 +407,7 @@ std::vector<Mistake> block_mistakes() {
       false, true));
   mistakes.push_back(row_end_mistake());
   mistakes.push_back(code_mistake());
+  for (Mistake& mistake : block_part_mistakes()) mistakes.push_back(std::move(mistake));
   return mistakes;
 }
 

@@ -83,6 +83,75 @@ Mistake late_slots_after_prompt() {
                       "keys and values after the prompt are one slot late", Checkpoint::kAttn}}};
 }
 
+// Positions that a cache may have room for.
+std::vector<double> rooms() {
+  std::vector<double> all;
+  for (int room = 2; room <= 32; ++room) all.push_back(room);
+  for (const int room : {40, 48, 56, 64, 96, 128, 192, 256, 384, 512, 768}) all.push_back(room);
+  for (int room = 1024; room <= 8192; room *= 2) all.push_back(room);
+  return all;
+}
+
+// Room that is smaller than the prompt.
+std::vector<double> rooms_within_prompt(const Network& network) {
+  std::vector<double> all = rooms();
+  std::erase_if(all, [&](double room) { return room >= static_cast<double>(network.n_prompt); });
+  return all;
+}
+
+// As a ring, whose oldest entries the newest replace, while positions are counted on: each of the
+// lost ones is read as the one that is there. `after_prompt`: the prompt's tokens are attended to
+// before they are stored.
+Mistake ring_mistake(bool after_prompt) {
+  Mistake mistake{
+      .cause = "kv_ring",
+      .text =
+          [after_prompt](const Network&, double room) {
+            return fmt::format(
+                "keeps the last {:.0f} keys and values, and reads those in the place of the ones "
+                "before them, too{}",
+                room, after_prompt ? ", after the prompt" : "");
+          },
+      .edit = varied([after_prompt](AttentionVariant& variant, const OpContext& context) {
+        const auto room = static_cast<int64_t>(context.parameter);
+        const int64_t right_below = after_prompt ? context.n_together : 0;
+        variant.read = [room, right_below](int64_t query, int64_t key) {
+          return query < right_below ? key : query - (query - key) % room;
+        };
+      }),
+      .grid = [](const Network&) { return rooms(); }};
+  if (after_prompt) {
+    mistake.possible = [](const Network& network, Op) {
+      return !rooms_within_prompt(network).empty();
+    };
+    mistake.grid = rooms_within_prompt;
+  }
+  return mistake;
+}
+
+// Without room for what comes later.
+Mistake full_cache_mistake() {
+  return {.cause = "kv_ring",
+          .text =
+              [](const Network&, double room) {
+                return fmt::format(
+                    "keeps the first {:.0f} keys and values, and of those after them the newest",
+                    room - 1);
+              },
+          .edit = varied([](AttentionVariant& variant, const OpContext& context) {
+            const auto last = static_cast<int64_t>(context.parameter) - 1;
+            variant.read = [last](int64_t query, int64_t key) {
+              return key < last ? key : std::max(query, key);
+            };
+            const int64_t window = context.network.attention_shape(context.op()).window;
+            variant.sees = [last, window](int64_t query, int64_t key) {
+              const bool is_in_window = window == 0 || key > query - window;
+              return key <= std::min(query, last) && is_in_window;
+            };
+          }),
+          .grid = [](const Network&) { return rooms(); }};
+}
+
 // A type that a cache is kept in.
 struct CacheType {
   std::string name;
@@ -226,6 +295,8 @@ std::vector<Mistake> unnamed_cache_mistakes() {
 std::vector<Mistake> cache_mistakes() {
   std::vector<Mistake> mistakes = slot_shift_mistakes();
   mistakes.push_back(late_slots_after_prompt());
+  for (const bool after_prompt : {false, true}) mistakes.push_back(ring_mistake(after_prompt));
+  mistakes.push_back(full_cache_mistake());
   for (auto part : {type_mistakes(), unnamed_cache_mistakes()}) {
     for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
   }

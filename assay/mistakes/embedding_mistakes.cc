@@ -61,6 +61,64 @@ Matrix multiplied_by_root(const Network&, const Matrix& right, double) {
   return map(right, [root](float x) { return root * x; });
 }
 
+// Positions from 1 on that have a token of the prompt, and one before it.
+std::vector<double> positions_of_prompt(const Network& network) {
+  constexpr int64_t kMost = 128;
+  std::vector<double> positions;
+  for (int64_t at = 1; at < std::min(network.n_prompt, kMost); ++at) {
+    positions.push_back(static_cast<double>(at));
+  }
+  return positions;
+}
+
+// An edit of the ids of two tokens beside each other, the parameter being the position of the
+// later; where the call looks both up.
+Mistake wrong_token(std::string (*text)(double position),
+                    void (*edit)(int32_t& earlier, int32_t& later)) {
+  return {.cause = "wrong_token",
+          .text = [text](const Network&, double position) { return text(position); },
+          .edit = {.get_rows =
+                       [edit](const OpContext& context, GetRowsCall call, Kernels& kernels) {
+                         std::vector<int32_t> ids(call.ids, call.ids + call.n_ids);
+                         const std::vector<int64_t>& positions = context.inputs.positions;
+                         const auto later = static_cast<int64_t>(context.parameter);
+                         const auto a = std::ranges::find(positions, later - 1);
+                         const auto b = std::ranges::find(positions, later);
+                         if (!call.of_positions && a != positions.end() && b != positions.end()) {
+                           edit(ids[static_cast<size_t>(a - positions.begin())],
+                                ids[static_cast<size_t>(b - positions.begin())]);
+                         }
+                         call.ids = ids.data();
+                         kernels.run(call);
+                       }},
+          .possible =
+              [](const Network& network, Op op) {
+                return op.checkpoint == Checkpoint::kEmbedding && network.n_prompt > 1;
+              },
+          .grid = positions_of_prompt};
+}
+
+std::vector<Mistake> wrong_token_mistakes() {
+  return {wrong_token(
+              [](double position) {
+                return fmt::format("evaluates the token of position {:.0f} at position {:.0f}, too",
+                                   position - 1, position);
+              },
+              [](int32_t& earlier, int32_t& later) { later = earlier; }),
+          wrong_token(
+              [](double position) {
+                return fmt::format("evaluates the token of position {:.0f} at position {:.0f}, too",
+                                   position, position - 1);
+              },
+              [](int32_t& earlier, int32_t& later) { earlier = later; }),
+          wrong_token(
+              [](double position) {
+                return fmt::format("exchanges the tokens of positions {:.0f} and {:.0f}",
+                                   position - 1, position);
+              },
+              [](int32_t& earlier, int32_t& later) { std::swap(earlier, later); })};
+}
+
 }  // namespace
 
 std::vector<Mistake> embedding_mistakes() {
@@ -80,7 +138,7 @@ std::vector<Mistake> embedding_mistakes() {
                            .at = Checkpoint::kEmbedding,
                            .unsupported_reason = needs("scale of its embedding", has_factor),
                            .in_arguments = true}};
-  return {
+  std::vector<Mistake> mistakes = {
       std::move(without_scale),
       scaled_otherwise("divides the embedding by its scale where it multiplies, or the reverse",
                        [](float scale) { return 1.0F / scale; }),
@@ -136,6 +194,8 @@ std::vector<Mistake> embedding_mistakes() {
        .possible = has_positions,
        .faults = {{"positions-left-out", FaultGroup::kEmbedding, "learned positions are not added",
                    Checkpoint::kEmbedding, needs_learned_positions}}}};
+  for (Mistake& mistake : wrong_token_mistakes()) mistakes.push_back(std::move(mistake));
+  return mistakes;
 }
 
 }  // namespace assay::mistakes

@@ -158,6 +158,24 @@ Mistake given_to_others(Checkpoint at, std::function<std::string(const Network&,
           .grid = values.empty() ? nullptr : among(std::move(values))};
 }
 
+// The product with the weights of the expert that `other` says.
+KernelHooks with_expert(std::function<int64_t(int64_t expert, int64_t count, double)> other) {
+  return {.matmul = [other = std::move(other)](const OpContext& context, MatmulCall call,
+                                               Kernels& kernels) {
+    const Linear& all = *context.network.linear(context.op());
+    const int64_t count = all.weight.rows / call.w.rows;
+    const int64_t own = first_row(all.weight, call.w) / call.w.rows;
+    const int64_t first = other(own, count, context.parameter) * call.w.rows;
+    call.w = all.weight.slice(first, call.w.rows);
+    if (call.bias != nullptr) call.bias = all.bias + first;
+    kernels.run(call);
+  }};
+}
+
+bool is_of_experts(const Network& network, Op op) {
+  return network.kind_of(op) == OpKind::kExpertLinear;
+}
+
 // The weights of another expert, where the ids are right.
 Mistake other_expert_mistake() {
   return {.cause = "expert_order",
@@ -165,20 +183,10 @@ Mistake other_expert_mistake() {
               [](const Network&, double by) {
                 return fmt::format("multiplies by the weights of the expert of id {:+.0f}", by);
               },
-          .edit = {.matmul =
-                       [](const OpContext& context, MatmulCall call, Kernels& kernels) {
-                         const Linear& all = *context.network.linear(context.op());
-                         const int64_t count = all.weight.rows / call.w.rows;
-                         const int64_t own = first_row(all.weight, call.w) / call.w.rows;
-                         const int64_t first =
-                             (own + static_cast<int64_t>(context.parameter) + count) % count *
-                             call.w.rows;
-                         call.w = all.weight.slice(first, call.w.rows);
-                         if (call.bias != nullptr) call.bias = all.bias + first;
-                         kernels.run(call);
-                       }},
-          .possible = [](const Network& network,
-                         Op op) { return network.kind_of(op) == OpKind::kExpertLinear; },
+          .edit = with_expert([](int64_t expert, int64_t count, double by) {
+            return (expert + static_cast<int64_t>(by) + count) % count;
+          }),
+          .possible = is_of_experts,
           .grid = among({-1, 1}),
           .faults = {{.name = "expert-weights-of-next",
                       .group = FaultGroup::kFeedForward,
@@ -190,6 +198,63 @@ Mistake other_expert_mistake() {
                       .parameter = with(1),
                       .also = {Checkpoint::kFfnUp, Checkpoint::kExpertOut},
                       .in_arguments = true}}};
+}
+
+// Two experts as one number.
+constexpr int64_t kPair = 1 << 16;
+
+// All pairs of few experts; of many those of neighbours.
+std::vector<double> pairs_of_experts(const Network& network) {
+  constexpr int64_t kFew = 16;
+  const int64_t count = network.model->config().routing.n_experts;
+  std::vector<double> pairs;
+  for (int64_t a = 0; a < count; ++a) {
+    const int64_t end = count <= kFew ? count : std::min(a + 2, count);
+    for (int64_t b = a + 1; b < end; ++b) pairs.push_back(static_cast<double>(a * kPair + b));
+  }
+  return pairs;
+}
+
+// The place of each expert where their numbers are sorted as text: 0, 1, 10, 11, ..., 2.
+std::vector<int64_t> sorted_as_text(int64_t count) {
+  std::vector<int64_t> order(static_cast<size_t>(count));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::ranges::sort(order, {}, [](int64_t id) { return std::to_string(id); });
+  return order;
+}
+
+// Experts of one matrix that stand in another order than the router's.
+std::vector<Mistake> matrix_order_mistakes() {
+  const auto has_two_digits = [](const Network& network, Op op) {
+    return is_of_experts(network, op) && network.model->config().routing.n_experts > 10;
+  };
+  return {{.cause = "expert_order",
+           .text =
+               [](const Network&, double pair) {
+                 const auto both = static_cast<int64_t>(pair);
+                 return fmt::format("exchanges the weights of experts {} and {}", both / kPair,
+                                    both % kPair);
+               },
+           .edit = with_expert([](int64_t expert, int64_t, double pair) {
+             const int64_t a = static_cast<int64_t>(pair) / kPair;
+             const int64_t b = static_cast<int64_t>(pair) % kPair;
+             return expert == a ? b : expert == b ? a : expert;
+           }),
+           .possible = is_of_experts,
+           .grid = pairs_of_experts,
+           .generic = true},
+          {.cause = "expert_order",
+           .text = plainly("has the weights of the experts in reverse order"),
+           .edit = with_expert(
+               [](int64_t expert, int64_t count, double) { return count - 1 - expert; }),
+           .possible = is_of_experts},
+          {.cause = "expert_order",
+           .text = plainly("has the weights of the experts in the order of their numbers as text "
+                           "(0, 1, 10, 11, ..., 2)"),
+           .edit = with_expert([](int64_t expert, int64_t count, double) {
+             return sorted_as_text(count)[static_cast<size_t>(expert)];
+           }),
+           .possible = has_two_digits}};
 }
 
 std::vector<Mistake> router_order_mistakes() {
@@ -215,6 +280,7 @@ std::vector<Mistake> expert_order_mistakes() {
   std::vector<Mistake> mistakes = order_mistakes();
   for (Mistake& mistake : router_order_mistakes()) mistakes.push_back(std::move(mistake));
   mistakes.push_back(other_expert_mistake());
+  for (Mistake& mistake : matrix_order_mistakes()) mistakes.push_back(std::move(mistake));
   mistakes.push_back(first_weights_mistake());
   return mistakes;
 }

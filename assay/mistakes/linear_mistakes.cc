@@ -257,6 +257,48 @@ void run_with_rounded_weights(Rounding rounding, const MatmulCall& call, Kernels
   }
 }
 
+// Both factors of each product, and its sum where `result` says so.
+Mistake product_rounding(const Rounding& rounding, bool result) {
+  std::string text = fmt::format("rounds its input and weights{} to {}",
+                                 result ? " and its result" : "", rounding.type);
+  return {.cause = "rounding",
+          .text = plainly(std::move(text)),
+          .edit = {.matmul =
+                       [=](const OpContext&, MatmulCall call, Kernels& kernels) {
+                         std::vector<float> x(call.x, call.x + call.n_tokens * call.w.columns);
+                         std::ranges::transform(x, x.begin(), rounding.round);
+                         call.x = x.data();
+                         run_with_rounded_weights(rounding, call, kernels);
+                         float* end = call.out + call.n_tokens * call.w.rows;
+                         if (result) std::transform(call.out, end, call.out, rounding.round);
+                       }},
+          .possible =
+              [=](const Network& network, Op op) {
+                const Linear* linear = network.linear(op);
+                if (network.kind_of(op) != OpKind::kLinear || linear == nullptr) return false;
+                // Of weights of that type only the input is rounded, which is a mistake of its own.
+                const TensorType type = linear->weight.type;
+                const bool is_of_type =
+                    (type == TensorType::kF16 && rounding.round == kF16Rounding.round) ||
+                    (type == TensorType::kBF16 && rounding.round == kBf16Rounding.round);
+                return result || !is_of_type;
+              },
+          .generic = true};
+}
+
+// Of the output matrix alone, which files often hold in a type of its own.
+Mistake head_rounding(const Rounding& rounding) {
+  return {.cause = "rounding",
+          .text = plainly(std::string("rounds its weights to ") + rounding.type),
+          .edit = {.matmul =
+                       [rounding](const OpContext&, const MatmulCall& call, Kernels& kernels) {
+                         run_with_rounded_weights(rounding, call, kernels);
+                       }},
+          .possible = [](const Network& network, Op op) {
+            return op.checkpoint == Checkpoint::kLogits && network.model != nullptr;
+          }};
+}
+
 void run_with_rounded_weights(Rounding rounding, NormCall call, Kernels& kernels) {
   std::vector<float> weight(call.weight, call.weight + call.n_weights * call.width);
   std::ranges::transform(weight, weight.begin(), rounding.round);
@@ -317,7 +359,14 @@ std::vector<Mistake> linear_mistakes() {
   for (auto part : {gate_and_up_mistakes(), exchange_mistakes()}) {
     for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
   }
-  for (const Rounding& rounding : kRoundings) mistakes.push_back(weight_rounding(rounding));
+  for (const Rounding& rounding : kRoundings) {
+    mistakes.push_back(weight_rounding(rounding));
+    mistakes.push_back(head_rounding(rounding));
+    mistakes.push_back(product_rounding(rounding, true));
+  }
+  for (const Rounding& rounding : {kBf16Rounding, kF16Rounding, kTf32Rounding, kCutTf32}) {
+    mistakes.push_back(product_rounding(rounding, false));
+  }
   mistakes.push_back(
       {.edit = {.matmul = run_without_last_input},
        .faults = {{"tail-dropped", FaultGroup::kLinear,

@@ -84,6 +84,14 @@ inline constexpr Rounding kBf16Rounding = {
     "bf16", [](float x) { return float_from_bf16(bf16_from_float(x)); }};
 inline constexpr Rounding kRoundings[] = {kF16Rounding, kBf16Rounding};
 
+// Ten bits of a float's mantissa, as tensor cores multiply: the nearest, ties away from zero, or
+// the lower bits cut off.
+inline constexpr Rounding kTf32Rounding = {
+    "tf32", [](float x) { return float_from_bits((float_bits(x) + 0x1000U) & 0xFFFFE000U); }};
+inline constexpr Rounding kCutTf32 = {"tf32, cutting the low bits off", [](float x) {
+                                        return float_from_bits(float_bits(x) & 0xFFFFE000U);
+                                      }};
+
 // An 8-bit float of Micikevicius et al., "FP8 formats for deep learning", 2022.
 float round_fp8(float x, int mantissa_bits, int least_exponent, float largest);
 inline constexpr Rounding kFp8Roundings[] = {

@@ -102,15 +102,51 @@ Mistake decode_mistake() {
                              1)}};
 }
 
+// From which position on, or up to which: each of a short prompt, and the ends of tables and
+// chunks.
+std::vector<double> borders(int first) {
+  std::vector<double> all;
+  for (int at = first; at <= 64; ++at) all.push_back(at);
+  for (int at = 128; at <= 8192; at *= 2) {
+    all.push_back(at - 1);
+    all.push_back(at);
+  }
+  return all;
+}
+
+// A chunk of a prompt that begins a position too early or too late.
+Mistake later_chunk_mistake(double by) {
+  return {.cause = "rope_position",
+          .text =
+              [by](const Network&, double from) {
+                return fmt::format("rotates by position {:+.0f} from position {:.0f} on", by, from);
+              },
+          .edit = moved([by](double position, double from) {
+            return position >= from ? position + by : position;
+          }),
+          .grid = among({2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096})};
+}
+
+Mistake table_of_zeros_mistake() {
+  return {.cause = "rope_position",
+          .text =
+              [](const Network&, double end) {
+                return fmt::format("has cosines and sines of 0 from position {:.0f} on", end);
+              },
+          .edit = rotated([](Rotation& rotation, const OpContext& context) {
+            rotation.table_end = context.parameter;
+          }),
+          .grid = among(borders(2))};
+}
+
 // Rotations at other positions.
 std::vector<Mistake> position_mistakes() {
   std::vector<double> shifts;
   for (int by = -16; by <= 16; ++by) {
     if (by != 0) shifts.push_back(by);
   }
-  std::vector<double> places;
-  for (int at = 1; at <= 64; ++at) places.push_back(at);
-  const std::vector<double> several(places.begin() + 1, places.end());
+  const std::vector<double> places = borders(1);
+  const std::vector<double> several = borders(2);
   Injected of_k = of_both("rope-k-position-off-by-one",
                           "K alone is turned by the angles of the next position", 1);
   of_k.at = Checkpoint::kKRope;
@@ -152,12 +188,15 @@ std::vector<Mistake> position_mistakes() {
                       .text = plainly("does not rotate"),
                       .edit = moved([](double, double) { return 0; }),
                       .possible = has_table_factor});
-  mistakes.push_back({.cause = "rope_scaling",
-                      .text = multiple_text,
-                      .edit = moved([](double position, double by) { return position * by; }),
-                      .grid = among({1.0 / 32, 1.0 / 16, 0.125, 0.25, 0.5, 2, 4, 8, 16, 32}),
-                      .faults = {of_table("rope-linear-scaling", "positions are halved",
-                                          needs_rotary, with(0.5))}});
+  mistakes.push_back(
+      {.cause = "rope_scaling",
+       .text = multiple_text,
+       .edit = moved([](double position, double by) { return position * by; }),
+       .grid = among({1.0 / 32, 1.0 / 16, 0.125, 0.25, 0.5,  0.75, 0.9, 0.95, 0.98, 0.99,
+                      1.01,     1.02,     1.05,  1.1,  1.33, 2,    4,   8,    16,   32}),
+       .refine = true,
+       .faults = {
+           of_table("rope-linear-scaling", "positions are halved", needs_rotary, with(0.5))}});
   mistakes.push_back(decode_mistake());
   mistakes.push_back({.cause = "rope_position",
                       .text = plainly("takes sines for cosines and cosines for sines"),
@@ -186,6 +225,8 @@ std::vector<Mistake> position_mistakes() {
   move_from("stays at position", " from there on, as if its table ended", places,
             [](double position, double last) { return std::min(position, last); },
             {of_both("rope-table-ends", "positions after 12 are turned as position 12", 12)});
+  for (const double by : {-1, 1}) mistakes.push_back(later_chunk_mistake(by));
+  mistakes.push_back(table_of_zeros_mistake());
   // The same of an engine that evaluates tokens in batches.
   mistakes.push_back({.cause = "rope_position",
                       .edit = rotated([](Rotation& rotation, const OpContext& context) {

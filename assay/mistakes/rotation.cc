@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -15,7 +16,12 @@ KernelHooks rotated(std::function<void(Rotation&, const OpContext&)> edit) {
     const std::vector<int64_t>& positions = context.inputs.positions;
     Rotation rotation{context.network.rope_at(context.op()), {positions.begin(), positions.end()}};
     edit(rotation, context);
-    const std::vector<float> table = rope_table(rotation.settings, rotation.positions);
+    std::vector<float> table = rope_table(rotation.settings, rotation.positions);
+    const size_t width = 2 * rotation.settings.frequencies.size();
+    for (size_t t = 0; t < rotation.positions.size(); ++t) {
+      if (rotation.positions[t] < rotation.table_end) continue;
+      std::fill_n(table.begin() + static_cast<std::ptrdiff_t>(t * width), width, 0.0F);
+    }
     call.cos_sin = table.data();
     call.pairing = rotation.settings.pairing;
     call.rotary_dim = 2 * std::ssize(rotation.settings.frequencies);

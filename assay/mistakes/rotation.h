@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@ namespace assay::mistakes {
 struct Rotation {
   RopeSettings settings;
   std::vector<double> positions;
+  double table_end = std::numeric_limits<double>::infinity();  // from there on it has zeros
 };
 
 // A call with other settings or positions.

@@ -186,7 +186,7 @@ std::vector<int64_t> rows_of(int64_t n_keys, const std::function<int64_t(int64_t
   return rows;
 }
 
-// The keys that each query sees.
+// The keys that each query reads, in the order of those that it sees.
 std::vector<std::vector<int64_t>> seen_keys(const AttentionCall& call,
                                             const AttentionVariant& variant) {
   std::vector<std::vector<int64_t>> all(static_cast<size_t>(call.n_tokens));
@@ -195,7 +195,8 @@ std::vector<std::vector<int64_t>> seen_keys(const AttentionCall& call,
     for (int64_t key = 0; key < variant.n_keys; ++key) {
       const bool seen =
           variant.sees ? variant.sees(position, key) : is_seen(position, key, call.shape);
-      if (seen) all[static_cast<size_t>(t)].push_back(key);
+      if (!seen) continue;
+      all[static_cast<size_t>(t)].push_back(variant.read ? variant.read(position, key) : key);
     }
   }
   return all;
@@ -270,8 +271,9 @@ void run(const AttentionCall& call, const AttentionVariant& variant) {
   int64_t last = -1;
   for (const std::vector<int64_t>& own : keys) {
     if (own.empty()) continue;
-    first = std::min(first, own.front());
-    last = std::max(last, own.back());
+    const auto [least, most] = std::ranges::minmax(own);
+    first = std::min(first, least);
+    last = std::max(last, most);
   }
   std::optional<KeyColumns> columns;
   int64_t of_kv = -1;  // the head of the columns

@@ -24,6 +24,8 @@ struct AttentionVariant {
   std::function<int64_t(int64_t head)> kv_head = {};          // that a query head reads
   std::function<int64_t(int64_t key)> k_row = {};             // that is read; below 0: zeros
   std::function<int64_t(int64_t key)> v_row = {};
+  // Which key a query reads in the place of one that it sees.
+  std::function<int64_t(int64_t query, int64_t key)> read = {};
   // Applied to what the cache holds of a position: [heads, head_dim].
   using RoundRow = std::function<void(std::span<float> row, int64_t head_dim)>;
   RoundRow round_k = {};

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "kernels/half.h"
 #include "kernels/reference/dequantize.h"
 #include "tests/causes/faulty_logs.h"
 
@@ -77,6 +79,58 @@ class CodesTooHigh : public WrongKernels {
   }
 };
 
+// A reading of Q4_K by the format's description, whose parts the functions choose. By itself it is
+// right.
+struct PartsOfQ4K {
+  std::function<int(int part)> scale_of = [](int part) { return part; };
+  std::function<int(int part)> min_of = [](int part) { return part; };
+  bool upper_bits = true;  // of the last four scales
+  bool neighbours = false;
+
+  static int six_bits(const uint8_t* packed, int part, bool min, bool upper) {
+    if (part < 4) return packed[part + (min ? 4 : 0)] % 64;
+    const int low = min ? packed[part + 4] / 16 : packed[part + 4] % 16;
+    return low + (upper ? packed[part - (min ? 0 : 4)] / 64 * 16 : 0);
+  }
+
+  void dequantize(const uint8_t* block, float* out) const {
+    uint16_t halves[2];
+    std::memcpy(halves, block, sizeof(halves));
+    for (int i = 0; i < 256; ++i) {
+      const int part = i / 32;
+      const auto scale = static_cast<float>(six_bits(block + 4, scale_of(part), false, upper_bits));
+      const auto min = static_cast<float>(six_bits(block + 4, min_of(part), true, true));
+      const uint8_t* run = block + 16 + i / 64 * 32;
+      const int code = neighbours      ? (i % 2 == 0 ? run[i % 64 / 2] % 16 : run[i % 64 / 2] / 16)
+                       : part % 2 == 0 ? run[i % 32] % 16
+                                       : run[i % 32] / 16;
+      out[i] = float_from_f16(halves[0]) * scale * static_cast<float>(code) -
+               float_from_f16(halves[1]) * min;
+    }
+  }
+};
+
+class ReadsQ4K : public WrongKernels {
+ public:
+  explicit ReadsQ4K(PartsOfQ4K parts) : parts_(std::move(parts)) {}
+
+ protected:
+  void matmul(const MatmulCall& call) override {
+    if (call.w.type != TensorType::kQ4_K) return right_->run(call);
+    std::vector<float> weights(static_cast<size_t>(call.w.rows * call.w.columns));
+    const auto* block = static_cast<const uint8_t*>(call.w.data);
+    for (size_t at = 0; at < weights.size(); at += 256, block += 144) {
+      parts_.dequantize(block, weights.data() + at);
+    }
+    MatmulCall floats = call;
+    floats.w = {TensorType::kF32, call.w.rows, call.w.columns, weights.data()};
+    right_->run(floats);
+  }
+
+ private:
+  PartsOfQ4K parts_;
+};
+
 class CausesOfBlocks : public FaultyLogs {
  protected:
   void expect(const std::string& name, const std::string& type, Kernels& wrong,
@@ -99,6 +153,41 @@ TEST_F(CausesOfBlocks, NamesAMinimumOfTheWrongSign) {
   for (const char* set : {"ops", "layers", "logits"}) {
     expect("qwen3", "q4_k_m", wrong, set, "takes the minimum of each block with the other sign");
   }
+}
+
+TEST_F(CausesOfBlocks, NamesPartsThatAreTakenForOthers) {
+  const auto before = [](int part) { return (part + 7) % 8; };
+  const auto next = [](int part) { return (part + 1) % 8; };
+  const auto first = [](int part) { return part / 2 * 2; };
+  const std::pair<PartsOfQ4K, const char*> slips[] = {
+      {{.scale_of = before}, "gives each part of a block the scale of the one before"},
+      {{.scale_of = next}, "gives each part of a block the scale of the next"},
+      {{.min_of = before}, "gives each part of a block the minimum of the one before"},
+      {{.scale_of = next, .min_of = next},
+       "gives each part of a block the scale and minimum of the next"},
+      {{.scale_of = first, .min_of = first},
+       "gives every second part of a block the scale and minimum of the one before"},
+      {{.min_of = [](int part) { return std::min(part, 6); }},
+       "gives the last part of a block the minimum of the one before"},
+      {{.upper_bits = false}, "leaves the upper two bits of the last four scales out"},
+      {{.neighbours = true}, "takes the two codes of a byte for neighbours"}};
+  for (const auto& [parts, words] : slips) {
+    ReadsQ4K wrong(parts);
+    for (const char* set : {"ops", "layers", "logits"})
+      expect("qwen3", "q4_k_m", wrong, set, words);
+  }
+}
+
+// The reading that the others differ from.
+TEST_F(CausesOfBlocks, NamesNothingOfARightReading) {
+  ReadsQ4K right_too{PartsOfQ4K()};
+  const auto model = load("qwen3", "q4_k_m");
+  const auto right = make_reference_kernels();
+  const std::string ref = log(*model, *right, "ref", "ops");
+  const std::string got = log(*model, right_too, "got", "ops");
+  const Comparison comparison = compare(model.get(), ref, got);
+  EXPECT_TRUE(comparison.pass);
+  EXPECT_THAT(comparison.causes, SizeIs(0));
 }
 
 TEST_F(CausesOfBlocks, NamesTheScaleOfANeighbour) {

@@ -193,6 +193,52 @@ TEST_F(CausesOfCaches, NamesWhatIsReadAfterThePrompt) {
   }
 }
 
+// What is in the slots of a cache with room for `room` positions after each was written: as a ring,
+// or with all that comes too late in the last one. Then slots are read as if there were no end.
+std::vector<int64_t> read_from_slots(int64_t query, int64_t room, bool ring) {
+  std::vector<int64_t> slots(static_cast<size_t>(room), 0);
+  const auto slot = [&](int64_t position) {
+    return static_cast<size_t>(ring ? position % room : std::min(position, room - 1));
+  };
+  for (int64_t position = 0; position <= query; ++position) slots[slot(position)] = position;
+  std::vector<int64_t> read;
+  const int64_t count = ring ? query + 1 : std::min(query + 1, room);
+  for (int64_t i = 0; i < count; ++i) read.push_back(slots[slot(i)]);
+  return read;
+}
+
+TEST_F(CausesOfCaches, NamesARingThatWrapsTooEarly) {
+  EditedCache wrong;
+  const std::string words = "keeps the last 6 keys and values, and reads those in the place of ";
+  for (const char* set : {"ops", "layers"}) {
+    wrong.slots = [](int64_t query) { return read_from_slots(query, 6, true); };
+    EXPECT_THAT(named("tinyllama", wrong, set, "kv_ring"), HasSubstr(words + "the ones before them,"
+                                                                             " too: "))
+        << set;
+    wrong.slots = [](int64_t query) {
+      return query < static_cast<int64_t>(kPrompt) ? from_to(0, query)
+                                                   : read_from_slots(query, 6, true);
+    };
+    EXPECT_THAT(named("tinyllama", wrong, set, "kv_ring"), HasSubstr("too, after the prompt: "))
+        << set;
+    wrong.slots = [](int64_t query) { return read_from_slots(query, 10, false); };
+    EXPECT_THAT(named("tinyllama", wrong, set, "kv_ring"),
+                HasSubstr("keeps the first 9 keys and values, and of those after them the newest"))
+        << set;
+  }
+}
+
+// Breaks if a window were taken for a ring that is read beyond its end, or the reverse.
+TEST_F(CausesOfCaches, AWindowIsNoRing) {
+  EditedCache wrong;
+  wrong.slots = [](int64_t query) { return from_to(std::max<int64_t>(0, query - 5), query); };
+  for (const char* set : {"ops", "layers"}) {
+    EXPECT_THAT(named("tinyllama", wrong, set, "attention_window"),
+                HasSubstr("attends to a window of 6 tokens"))
+        << set;
+  }
+}
+
 // Breaks if the first tokens that differ, which chunks of 4 and of 8 explain alike, decided.
 TEST_F(CausesOfCaches, LaterTokensTellTheLengthOfAChunk) {
   const auto model = load("tinyllama");

@@ -109,6 +109,29 @@ def with_gap(first, by):
     return plant
 
 
+def with_tokens(change):
+    """Other tokens go through the network than the header names."""
+
+    def plant(family, state, tokens):
+        return logits(oracle.in_float64(family, state), change(list(tokens)))
+
+    return plant
+
+
+def exchanged(first):
+    """The tokens at `first` and after it."""
+    return lambda tokens: [*tokens[:first], tokens[first + 1], tokens[first], *tokens[first + 2 :]]
+
+
+def norms_exchanged(family, state, tokens):
+    """The norms of q and k have each other's weights."""
+    other = {"q_norm": "k_norm", "k_norm": "q_norm"}
+    changed = {
+        name: state[name.replace(own, other[own])] for name in state for own in other if f"{own}.weight" in name
+    }
+    return logits(oracle.in_float64(family, state | changed), tokens)
+
+
 def to_bfloat16(weights):
     return weights.to(torch.bfloat16).to(weights.dtype)
 
@@ -134,6 +157,9 @@ CASES = {
     "bias_missing": ("starcoder2", with_weights("layernorm.bias", torch.zeros_like)),
     "expert_order": ("mixtral", with_weights("mlp.gate.weight", lambda w: w.flip(0))),
     "expert_order-next": ("mixtral", with_weights("mlp.gate.weight", lambda w: w.roll(1, 0))),
+    "expert_order-down": ("mixtral", with_weights("experts.down_proj", lambda w: w[[0, 2, 1, *range(3, len(w))]])),
+    "qk_norm": ("qwen3", norms_exchanged),
+    "wrong_token": ("qwen3", with_tokens(exchanged(5))),
     "activation_kind": ("gpt-oss", with_config(swiglu_limit=1e9)),
     "attention_softcap": ("gemma2", with_config(attn_logit_softcapping=None)),
     "gate_up_swapped": ("qwen3moe", with_weights("experts.gate_up_proj", halves_swapped)),

@@ -2,6 +2,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "assay/cli/checks.h"
@@ -13,7 +14,6 @@
 #include "assay/compare/analysis.h"
 #include "assay/compare/coverage.h"
 #include "assay/convert/log_arrays.h"
-#include "assay/log/run_files.h"
 #include "assay/report/analysis_findings.h"
 #include "assay/report/analysis_report.h"
 #include "base/error.h"
@@ -48,25 +48,23 @@ int run(const AnalyzeArguments& arguments, SpooledInputs& spooled) {
     throw Error("an archive is of one log", "--numpy", "give one LOG with it");
   }
   refuse_to_overwrite(arguments.flags.inputs(), arguments.numpy, "the archive", "--numpy");
-  const auto analyze = [&](const std::string& log, const std::string& path) {
-    Analysis analysis = analyze_log(path);
-    analysis.path = log;
-    spooled.print_warnings(analysis.warnings);
-    return analysis;
-  };
   std::vector<Analysis> logs;
   std::vector<std::string> paths;
   for (const std::string& log : arguments.logs) {
     paths.push_back(spooled.path_of(log));
     // Of a folder each file, which is of a rank, a sequence or a process.
-    for (const std::string& file : run_files(paths.back())) {
-      logs.push_back(analyze(file == paths.back() ? log : file, file));
+    for (Analysis& file : analyze_run(paths.back())) {
+      if (file.path == paths.back()) file.path = log;
+      spooled.print_warnings(file.warnings);
+      logs.push_back(std::move(file));
     }
   }
   std::optional<Analysis> other;
   if (!arguments.compare.empty()) {
     paths.push_back(spooled.path_of(arguments.compare));
-    other = analyze(arguments.compare, paths.back());
+    other = analyze_log(paths.back());
+    other->path = arguments.compare;
+    spooled.print_warnings(other->warnings);
     for (const Analysis& log : logs) {
       if (const std::string text = other_model(log.header, other->header); !text.empty()) {
         print_warning(text);

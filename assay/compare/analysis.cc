@@ -10,8 +10,10 @@
 #include <utility>
 
 #include "assay/compare/log_index.h"
+#include "assay/compare/replicas.h"
 #include "assay/compare/sequence_rows.h"
 #include "assay/log/log_reader.h"
+#include "assay/log/run_files.h"
 #include "base/error.h"
 
 namespace assay {
@@ -72,7 +74,9 @@ void add_robust(const Sums& sums, CheckpointStats& stats) {
 
 class Analyzer {
  public:
-  explicit Analyzer(const std::string& path) : log_(path), sequences_(path), loader_(log_.file()) {
+  // `file`: which of the run's files `path` is.
+  Analyzer(const std::string& path, int32_t file, ReplicaCheck& replicas)
+      : log_(path), sequences_(path), loader_(log_.file()), file_(file), replicas_(replicas) {
     analysis_.path = path;
   }
 
@@ -82,7 +86,8 @@ class Analyzer {
     analysis_.warnings = log_.warnings();
     if (analysis_.records == 0) throw no_records_error(log_);
     add_further_words();
-    analysis_.suspicions = forensics_.suspicions();
+    const std::vector<Suspicion>& odd = forensics_.suspicions();
+    analysis_.suspicions.insert(analysis_.suspicions.begin(), odd.begin(), odd.end());
     drop_first_positions();
     drop_unchanged_heads();
     finish();
@@ -95,6 +100,7 @@ class Analyzer {
     const int32_t rows = sequences_.rows_of(record, log_.place());
     if (rows == 1) {
       add_token(record);
+      hold_to_ranks(record, 0, 1);
       return;
     }
     forensics_.find_contradiction(record, id_of(record.checkpoint), find_garbage(record));
@@ -102,7 +108,21 @@ class Analyzer {
       Record& token = loader_.load_row(log_.place(), row, rows);
       token.rank = record.rank;
       add_token(token);
+      token.dims = record.dims;
+      token.shape = record.shape;  // which dims are of
+      hold_to_ranks(token, row, rows);
     }
+  }
+
+  void hold_to_ranks(const Record& record, int32_t row, int32_t rows) {
+    RecordPlace place = log_.place();
+    place.file = file_;
+    const ReplicaCheck::Found found = replicas_.add(record, {place, row, rows});
+    if (found == ReplicaCheck::Found::kNothing) return;
+    const SuspicionKind kind = found == ReplicaCheck::Found::kConflict ? SuspicionKind::kConflict
+                                                                       : SuspicionKind::kReplica;
+    analysis_.suspicions.push_back(
+        {kind, id_of(record.checkpoint), record.token_idx, 0, std::ssize(record.values)});
   }
 
   // The place of the checkpoint in analysis_.stats.
@@ -303,6 +323,8 @@ class Analyzer {
   LogReader log_;
   SequenceRows sequences_;
   RecordLoader loader_;
+  int32_t file_;
+  ReplicaCheck& replicas_;
   Analysis analysis_;
   NameTable names_;
   std::vector<Sums> sums_;
@@ -315,7 +337,18 @@ class Analyzer {
 }  // namespace
 
 Analysis analyze_log(const std::string& path) {
-  return Analyzer(path).analyze();
+  ReplicaCheck replicas({path});
+  return Analyzer(path, 0, replicas).analyze();
+}
+
+std::vector<Analysis> analyze_run(const std::string& path) {
+  const std::vector<std::string> files = run_files(path);
+  ReplicaCheck replicas(files);
+  std::vector<Analysis> analyses;
+  for (const std::string& file : files) {
+    analyses.push_back(Analyzer(file, static_cast<int32_t>(analyses.size()), replicas).analyze());
+  }
+  return analyses;
 }
 
 }  // namespace assay

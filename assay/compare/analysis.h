@@ -68,7 +68,10 @@ struct Analysis {
 
 // Reads the log once, twice where it may hold whole sequences (SequenceRows), whose rows are
 // records of their own. Besides find_garbage(), holds the records of a log against each other
-// (Forensics). Throws Error if the log cannot be read or holds no records.
+// (Forensics, ReplicaCheck). Throws Error if the log cannot be read or holds no records.
 Analysis analyze_log(const std::string& path);
+
+// The same of each file of a run, whose ranks are held to one another over all of them.
+std::vector<Analysis> analyze_run(const std::string& path);
 
 }  // namespace assay

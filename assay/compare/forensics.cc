@@ -95,8 +95,9 @@ std::optional<int64_t> token_at(const std::optional<LogHeader>& header, int64_t 
 }  // namespace
 
 std::string_view suspicion_name(SuspicionKind kind) {
-  static constexpr std::string_view kNames[] = {"all_zero",   "constant",      "repeat",   "stale",
-                                                "null_words", "contradiction", "conflict", "empty"};
+  static constexpr std::string_view kNames[] = {"all_zero", "constant",   "repeat",
+                                                "stale",    "null_words", "contradiction",
+                                                "conflict", "empty",      "replica"};
   return kNames[static_cast<size_t>(kind)];
 }
 

@@ -27,6 +27,7 @@ enum class SuspicionKind : uint8_t {
   kContradiction,  // its values, summary and sketch are not of one tensor
   kConflict,       // the same record is there before, with other values
   kEmpty,          // no value, summary, sketch or top is logged
+  kReplica,        // another rank has the same tensor, or piece of it, with other values
 };
 
 std::string_view suspicion_name(SuspicionKind kind);

@@ -13,6 +13,7 @@
 
 #include "assay/compare/evidence.h"
 #include "assay/compare/pair_comparison.h"
+#include "assay/compare/replicas.h"
 #include "assay/compare/self_check.h"
 #include "assay/compare/verdict.h"
 
@@ -20,71 +21,6 @@ namespace assay {
 namespace {
 
 constexpr double kNearlyAll = 0.99;  // of ||difference||^2
-
-bool same_bits(float a, float b) {
-  return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) || a == b ||
-         (std::isnan(a) && std::isnan(b));
-}
-
-// Whether two lists of largest elements begin alike, as far as both go.
-bool same_top(const std::vector<TopValue>& a, const std::vector<TopValue>& b) {
-  const size_t common = std::min(a.size(), b.size());
-  return std::equal(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(common), b.begin(),
-                    [](const TopValue& x, const TopValue& y) {
-                      return x.index == y.index && same_bits(x.value, y.value);
-                    });
-}
-
-bool same_summary(const Summary& a, const Summary& b) {
-  const auto differ = [](double x, double y) { return x < y || x > y; };  // not what one lacks
-  const bool chosen = a.argmax < 0 || b.argmax < 0 || a.argmax == b.argmax;
-  return !differ(a.l2, b.l2) && !differ(a.max, b.max) && !differ(a.min, b.min) &&
-         !differ(a.mean, b.mean) && a.nonfinite == b.nonfinite && chosen && same_top(a.top, b.top);
-}
-
-bool states_nan(const Record& record) {
-  const auto is_nan = [](float value) { return std::isnan(value); };
-  const auto in_top = [&](const std::vector<TopValue>& top) {
-    return std::ranges::any_of(top, is_nan, &TopValue::value);
-  };
-  return std::ranges::any_of(record.values, is_nan) || in_top(record.top) ||
-         (record.summary && (record.summary->nan.value_or(0) > 0 || in_top(record.summary->top)));
-}
-
-// Whether what only `other` states can be of the tensor that `record` is of.
-bool fit_together(const Record& record, const Record& other) {
-  const bool adds = record.values.size() < other.values.size() ||
-                    (record.top.empty() && !other.top.empty()) ||
-                    (!record.summary && other.summary) || (!record.sketch && other.sketch);
-  if (!adds) return true;
-  Record both = record;
-  if (both.values.size() < other.values.size()) both.values = other.values;
-  if (both.top.empty()) both.top = other.top;
-  if (!both.summary) both.summary = other.summary;
-  if (!both.sketch) both.sketch = other.sketch;
-  return !contradiction_of(record).empty() || contradiction_of(both).empty();
-}
-
-// The largest difference between what two ranks hold alike; nothing if they have the same bits, as
-// far as both log them.
-std::optional<double> difference_of(const Record& a, const Record& b) {
-  if (a.n != b.n) return std::numeric_limits<double>::quiet_NaN();
-  std::optional<double> most;
-  for (size_t i = 0; i < std::min(a.values.size(), b.values.size()); ++i) {
-    if (same_bits(a.values[i], b.values[i])) continue;
-    const double difference =
-        std::abs(static_cast<double>(a.values[i]) - static_cast<double>(b.values[i]));
-    if (!most || !(difference <= *most)) most = difference;
-  }
-  if (most) return most;
-  const bool sketches = a.sketch && b.sketch && *a.sketch != *b.sketch;
-  const bool summaries = a.summary && b.summary && !same_summary(*a.summary, *b.summary);
-  if (sketches || summaries || !same_top(a.top, b.top) || states_nan(a) != states_nan(b) ||
-      !fit_together(a, b)) {
-    return std::numeric_limits<double>::quiet_NaN();
-  }
-  return std::nullopt;
-}
 
 double distance(const Record& a, const Record& b) {
   if (a.n != b.n || a.values.size() != b.values.size())
@@ -110,7 +46,8 @@ std::vector<size_t> odd_ones(const std::vector<RankPart>& parts, const std::vect
   for (const size_t candidate : alike) {
     std::vector<size_t> others;
     for (const size_t other : alike) {
-      if (difference_of(parts[candidate].record, parts[other].record)) others.push_back(other);
+      if (difference_of_replicas(parts[candidate].record, parts[other].record))
+        others.push_back(other);
     }
     if (2 * others.size() < alike.size()) return others;
     if (best.empty() || others.size() < best.size()) best = std::move(others);
@@ -129,7 +66,7 @@ std::optional<ReplicaDifference> replica_difference(const std::vector<RankPart>&
     bool differs = false;
     for (const size_t i : replicas) {
       found.parts.push_back(i);
-      const auto difference = difference_of(parts[first].record, parts[i].record);
+      const auto difference = difference_of_replicas(parts[first].record, parts[i].record);
       if (!difference) continue;
       differs = true;
       if (!(*difference <= found.largest)) found.largest = *difference;

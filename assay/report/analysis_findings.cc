@@ -78,6 +78,10 @@ std::vector<std::string> findings_of(const Analysis& analysis) {
     findings.push_back(records(SuspicionKind::kConflict, "is", "are") +
                        " in the log before with other values: a comparison refuses that");
   }
+  if (is_odd(SuspicionKind::kReplica)) {
+    findings.push_back(records(SuspicionKind::kReplica, "differs", "differ") +
+                       " from what another rank has of the same tensor, or the same piece of it");
+  }
   if (is_odd(SuspicionKind::kAllZero)) {
     findings.push_back(records(SuspicionKind::kAllZero, "is", "are") + " all zeros");
   }

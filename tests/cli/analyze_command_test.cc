@@ -3,6 +3,7 @@
 #include <rapidjson/document.h>
 
 #include <cmath>
+#include <filesystem>
 #include <limits>
 
 #include "tests/cli/program.h"
@@ -109,6 +110,74 @@ TEST_F(AnalyzeCommand, StrictEndsWith1WhereAnythingIsFound) {
       EXPECT_EQ(outcome.err, "");
     }
   }
+}
+
+// Breaks if ranks that hold a tensor whole could differ unseen, in one file or over those of a run;
+// or if ranks that hold different things were accused.
+TEST_F(AnalyzeCommand, StrictHoldsReplicasOfRanksToOneAnother) {
+  const std::vector<float> right = {1, 2, 3, 4, 5, 6, 7, 8};
+  const std::vector<float> wrong = {1, 2, 3, 4.5F, 5, 6, 7, 8};
+  const auto of_rank = [](int tp, const std::vector<float>& values, const std::string& more = "",
+                          const std::string& name = "layer_0_output") {
+    return line(name, 3, values, ",\"rank\":{\"tp\":" + std::to_string(tp) + "}" + more);
+  };
+  const auto exit_code = [&](const std::vector<std::string>& ranks) {
+    std::string together;
+    for (const std::string& rank : ranks) together += rank;
+    const int of_file = run({"analyze", "--strict", put("one.jsonl", together)}).exit_code;
+    std::filesystem::remove_all(folder_ + "/run");
+    std::filesystem::create_directories(folder_ + "/run");
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      put("run/" + std::to_string(i) + ".jsonl", ranks[i]);
+    }
+    EXPECT_EQ(run({"analyze", "--strict", folder_ + "/run"}).exit_code, of_file);
+    return of_file;
+  };
+  EXPECT_EQ(exit_code({of_rank(0, right), of_rank(1, right)}), 0);
+  EXPECT_EQ(exit_code({of_rank(0, right), of_rank(1, wrong)}), 1);
+  EXPECT_EQ(exit_code({of_rank(0, right), of_rank(1, right), of_rank(2, wrong)}), 1);
+  EXPECT_EQ(exit_code({line("layer_0_output", 3, right), of_rank(1, wrong)}), 1);
+  EXPECT_EQ(exit_code({of_rank(0, right, "", "mine"), of_rank(1, wrong, "", "mine")}), 1);
+  // A head of the same values; pieces and addends; and the same piece of two kinds of ranks.
+  EXPECT_EQ(exit_code({of_rank(0, right), of_rank(1, {1, 2, 3, 4}, ",\"n\":8")}), 0);
+  EXPECT_EQ(exit_code({of_rank(0, right), of_rank(1, {1, 2, 4, 4}, ",\"n\":8")}), 1);
+  for (const char* dims : {"h[tp]", "+[tp] h"}) {
+    const std::string cut = ",\"dims\":\"" + std::string(dims) + "\"";
+    EXPECT_EQ(exit_code({of_rank(0, right, cut), of_rank(1, wrong, cut)}), 0) << dims;
+    EXPECT_EQ(exit_code({of_rank(0, right, cut),
+                         line("layer_0_output", 3, wrong, ",\"rank\":{\"ep\":1}" + cut)}),
+              1)
+        << dims;
+  }
+  // A name that is not Assay's own may be there several times.
+  const std::string twice = of_rank(0, right, "", "mine") + of_rank(0, wrong, "", "mine");
+  EXPECT_EQ(exit_code({twice, of_rank(1, right, "", "mine") + of_rank(1, wrong, "", "mine")}), 0);
+  EXPECT_EQ(exit_code({twice, of_rank(1, right, "", "mine") + of_rank(1, right, "", "mine")}), 1);
+  // What is logged for one rank in two files, as all else of a run.
+  EXPECT_EQ(exit_code({of_rank(1, right), of_rank(1, wrong)}), 1);
+  const Outcome outcome =
+      run({"analyze", put("bad.jsonl", of_rank(0, right) + of_rank(1, wrong)), "--json"});
+  EXPECT_THAT(outcome.out, HasSubstr("\"kind\":\"replica\",\"checkpoint\":\"layer_0_output\""));
+  EXPECT_THAT(outcome.out, HasSubstr("differs from what another rank has of the same"));
+  expect_error({"analyze", put("dims.jsonl", of_rank(0, right, ",\"dims\":\"h[xy]\""))},
+               folder_ +
+                   "/dims.jsonl:1: 'dims' is 'h[xy]': 'xy' is not one of tp, pp, ep, sp; write the "
+                   "axes of the shape, as in \"t h[tp]\" or \"+[tp] t h\"");
+}
+
+// Breaks if the files of a folder that are of different sequences, or runs, were held together.
+TEST_F(AnalyzeCommand, StrictHoldsOnlyRanksOfOneSequenceTogether) {
+  std::filesystem::create_directories(folder_ + "/run");
+  const auto file = [](int tp, const std::string& tokens) {
+    return "{\"assay\":1,\"tokens\":[" + tokens + "]}\n" +
+           line("layer_0_output", 0, {1, 2, 3, 4.0F + static_cast<float>(tp), 5, 6, 7, 8},
+                ",\"rank\":{\"tp\":" + std::to_string(tp) + "}");
+  };
+  put("run/0.jsonl", file(0, "5,6"));
+  put("run/1.jsonl", file(1, "7,8"));
+  EXPECT_EQ(run({"analyze", "--strict", folder_ + "/run"}).exit_code, 0);
+  put("run/1.jsonl", file(1, "5,6"));
+  EXPECT_EQ(run({"analyze", "--strict", folder_ + "/run"}).exit_code, 1);
 }
 
 TEST_F(AnalyzeCommand, SeveralLogsGiveARateEach) {

@@ -273,7 +273,10 @@ TEST_F(ForensicsTest, FindsRecordsThatAreThereTwiceWithOtherValues) {
               ElementsAre(SuspicionKind::kConflict, SuspicionKind::kConflict));
   EXPECT_THAT(kinds_of(first + first), IsEmpty());
   EXPECT_THAT(kinds_of(first + line("layer_0_q", 0, {1, 2, 4}, R"(,"sequence":1)")), IsEmpty());
-  EXPECT_THAT(kinds_of(first + line("layer_0_q", 0, {1, 2, 4}, R"(,"rank":{"tp":1})")), IsEmpty());
+  const std::string piece = R"(,"rank":{"tp":1},"dims":"h[tp]")";
+  EXPECT_THAT(kinds_of(first + line("layer_0_q", 0, {1, 2, 4}, piece)), IsEmpty());
+  EXPECT_THAT(kinds_of(first + line("layer_0_q", 0, {1, 2, 4}, R"(,"rank":{"tp":1})")),
+              ElementsAre(SuspicionKind::kReplica));
   EXPECT_THAT(kinds_of(line("module", 0, {1, 2, 3}) + line("module", 0, {1, 2, 4})), IsEmpty());
 }
 

@@ -75,6 +75,27 @@ bool is_log_below(const std::string& file, const std::string& folder) {
                              [&](const std::string& log) { return is_same_file(log, file); });
 }
 
+// What a model's folder is read from, beside its tensors.
+constexpr std::string_view kModelFiles[] = {"config.json", "generation_config.json",
+                                            "tokenizer.json", "tokenizer_config.json",
+                                            "model.safetensors.index.json"};
+
+// Whether the file is, or would be, one that a Hugging Face folder is read from: by its name, or
+// as what one there is a link to.
+bool is_of_model_folder(const std::string& file, const std::string& folder) {
+  std::error_code none;
+  const fs::path in = folder;
+  if (file.empty() || !fs::is_regular_file(in / "config.json", none)) return false;
+  const bool is_named = std::ranges::any_of(kModelFiles, [&](std::string_view name) {
+    const std::string one = (in / name).string();
+    return is_same_file(one, file) || is_same_place(one, file);
+  });
+  if (is_named) return true;
+  return std::ranges::any_of(fs::directory_iterator(in, none), [&](const auto& entry) {
+    return entry.path().extension() == ".safetensors" && is_same_file(entry.path().string(), file);
+  });
+}
+
 }  // namespace
 
 void add_threads_flag(CLI::App& command, int& n_threads) {
@@ -151,9 +172,20 @@ void refuse_to_overwrite(const std::vector<Input>& inputs, const std::string& ou
   }
 }
 
+void refuse_model_as_log(const std::string& model, const std::string& log,
+                         const std::string& flag) {
+  std::error_code none;
+  const bool is_of_folder =
+      is_of_model_folder(log, model) ||
+      (fs::is_regular_file(log, none) && !log.ends_with(".jsonl") && is_below(log, model));
+  if (!is_of_folder && !is_same_file(log, model)) return;
+  throw Error("the log would overwrite the model", log, "give another " + flag);
+}
+
 bool is_part_of(const std::string& file, const Input& input) {
   std::error_code none;
   if (is_same_file(file, input.path) || is_log_below(file, input.path)) return true;
+  if (is_of_model_folder(file, input.path)) return true;
   const bool is_read = input.all_files || (fs::is_regular_file(file, none) && is_dump(file));
   return is_read && !file.empty() && is_below(file, input.path);
 }

@@ -43,12 +43,16 @@ struct Input {
 void refuse_to_overwrite(const std::vector<Input>& inputs, const std::string& output,
                          const std::string& what = "the report", const std::string& flag = "-o");
 
+// Throws Error if the log is the model's file, or a file of its folder that is not another log:
+// that may be there, and may be written again. `flag` says where the log is written.
+void refuse_model_as_log(const std::string& model, const std::string& log, const std::string& flag);
+
 // Whether the file is, or would be, in a folder or below it.
 bool is_below(const std::string& file, const std::string& folder);
 
 // Whether to write the file would change the input: it is the input or, where that is a folder, is
-// or would be one of the logs in it, or is one of its files of tensors; or, where all files of it
-// are read, would be any.
+// or would be one of the logs in it, or is one of its files of tensors, or one that a model's
+// folder is read from; or, where all files of it are read, would be any.
 bool is_part_of(const std::string& file, const Input& input);
 
 // Whether both are the path of one file, which need not be there.

@@ -58,6 +58,7 @@ int write_log(const MutateFlags& flags) {
   if (!flags.log.path) {
     throw Error("there is nowhere to write the faulty log to", "--fault", "give a file with --log");
   }
+  refuse_model_as_log(*flags.model, *flags.log.path, "--log");
   if (!flags.prompt && !flags.tokens) {
     throw Error("the model is given nothing to read", "--fault", "give --prompt or --tokens");
   }

@@ -117,6 +117,9 @@ int run_command(RunFlags& flags) {
     if (!input || !flags.options.log) continue;
     refuse_to_overwrite({*input}, flags.options.log->path, "the log", "--log");
   }
+  if (flags.options.log) {
+    refuse_model_as_log(flags.options.model_path, flags.options.log->path, "--log");
+  }
   if (flags.options.log) refuse_standard_streams(flags.options.log->path);
   const RunResult result = run(flags.options, terminal_observer(flags.json));
   for (const std::string& warning : result.warnings) print_warning(warning);

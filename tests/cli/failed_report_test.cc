@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 namespace assay {
 namespace {
 
+using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -131,6 +133,46 @@ TEST_F(FailedReport, ATensorOfAnInputIsNotOverwritten) {
   expect_error(
       {"import", dump, "-o", got, "--suggest-map", folder_ + "/dump/../got.jsonl"},
       folder_ + "/dump/../got.jsonl: the map would overwrite the log; give another --suggest-map");
+}
+
+// Breaks if a report, a log, or what is removed where a command fails, took a file of a model's
+// folder, by its name or as what that links to, as in the cache of Hugging Face.
+TEST_F(FailedReport, AFileOfAModelFolderIsNotOverwritten) {
+  std::filesystem::create_directories(folder_ + "/blobs");
+  std::filesystem::create_directories(folder_ + "/model");
+  const std::string model = folder_ + "/model";
+  std::vector<std::string> files = {"tokenizer_config.json", "generation_config.json"};
+  for (const std::string& name : files) put("model/" + name, "{}");
+  for (const char* name : {"config.json", "tokenizer.json", "model.safetensors"}) {
+    put("blobs/" + std::string(name) + ".blob", "{}");
+    std::filesystem::create_symlink("../blobs/" + std::string(name) + ".blob", model + "/" + name);
+    files.emplace_back(name);
+    files.push_back("../blobs/" + std::string(name) + ".blob");
+  }
+  for (const std::string& name : files) {
+    const std::string file = model + "/" + name;
+    const std::vector<std::vector<std::string>> commands = {
+        {"compare", log_, other_, "--model", model, "-o", file},
+        {"compare", log_, other_, "--model", model, "--tokens", "x", "-o", file},
+        {"weights", model, model, "-o", file},
+        {"invariance", "assay", "--model", model, "--tokens", "1", "-o", file},
+        {"run", model, "--tokens", "1", "--log", file},
+        {"mutate", model, "--fault", "rope-base", "--tokens", "1", "--log", file}};
+    for (const auto& command : commands) {
+      const Outcome outcome = run(command);
+      EXPECT_EQ(outcome.exit_code, 2) << command.front();
+      EXPECT_EQ(contents(file), "{}") << command.front() << " " << name;
+      if (std::ranges::count(command, "x") > 0) continue;  // fails before it is held to its inputs
+      EXPECT_THAT(outcome.err, AnyOf(HasSubstr("would be part of its input " + model),
+                                     HasSubstr("the log would overwrite the model")));
+    }
+  }
+  // A report beside them is none, the first time and the second.
+  for (const char* text : {"", "{}"}) {
+    if (*text != 0) put("model/r.json", text);
+    const std::string err = run({"weights", model, log_, "-o", model + "/r.json"}).err;
+    EXPECT_THAT(err, Not(HasSubstr("would be part"))) << err;
+  }
 }
 
 // Breaks if an engine whose log is its model lost the model.

@@ -210,6 +210,19 @@ Alignment align_by(const LogIndex& ref, const LogIndex& got, int32_t checkpoint,
   return alignment;
 }
 
+// The tokens at which something of the reference is proven, and nothing fails.
+std::set<int64_t> proven_tokens(std::span<const RecordResult> results) {
+  std::set<int64_t> proven;
+  std::set<int64_t> failed;
+  for (const RecordResult& result : results) {
+    const bool shown = result.evidence == Evidence::kWhole || result.evidence == Evidence::kPartial;
+    if (result.failed()) failed.insert(result.token_idx);
+    if (shown && result.of_ref) proven.insert(result.token_idx);
+  }
+  for (const int64_t token_idx : failed) proven.erase(token_idx);
+  return proven;
+}
+
 }  // namespace
 
 Alignment align_by_headers(const LogIndex& ref, const LogIndex& got, AlignMode mode,
@@ -257,7 +270,9 @@ Alignment find_alignment(const LogIndex& ref, const LogIndex& got, const RecordD
   return alignment;
 }
 
-bool leaves_out_shared_positions(const LogIndex& ref, const LogIndex& got, int64_t offset) {
+bool leaves_out_shared_positions(const LogIndex& ref, const LogIndex& got, int64_t offset,
+                                 std::span<const RecordResult> results) {
+  const std::set<int64_t> proven = proven_tokens(results);
   std::map<int32_t, std::pair<int64_t, int64_t>> ranges;  // of ref's checkpoints, first and last
   for (const IndexEntry& entry : ref.entries()) {
     auto& [first, last] =
@@ -269,7 +284,8 @@ bool leaves_out_shared_positions(const LogIndex& ref, const LogIndex& got, int64
     if (checkpoint < 0 || ref.find(checkpoint, token_idx) < 0) return false;
     const auto& [first, last] = ranges.at(checkpoint);
     int64_t of_ref = 0;
-    return __builtin_sub_overflow(token_idx, offset, &of_ref) || of_ref < first || of_ref > last;
+    if (__builtin_sub_overflow(token_idx, offset, &of_ref)) return true;
+    return (of_ref < first || of_ref > last) && !proven.contains(of_ref);
   };
   const int64_t places = std::ssize(got.entries()) + std::ssize(got.incomplete());
   for (int64_t place = 0; place < places; ++place) {

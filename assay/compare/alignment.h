@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 
 #include "assay/compare/comparison.h"
 #include "assay/compare/log_index.h"
@@ -29,7 +30,10 @@ Alignment find_alignment(const LogIndex& ref, const LogIndex& got, const RecordD
 
 // Whether an offset leaves out a record of got although ref has one of the same token_idx: as the
 // two count, these belong together. What is left out lies before or after all that ref has of that
-// checkpoint. A log that only counts from another number leaves out nothing there.
-bool leaves_out_shared_positions(const LogIndex& ref, const LogIndex& got, int64_t offset);
+// checkpoint. A log that only counts from another number leaves out nothing there, nor where
+// `results`, under the offset, prove other records of ref at the token: then ref has the token, and
+// only not that checkpoint.
+bool leaves_out_shared_positions(const LogIndex& ref, const LogIndex& got, int64_t offset,
+                                 std::span<const RecordResult> results);
 
 }  // namespace assay

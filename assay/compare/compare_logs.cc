@@ -437,8 +437,9 @@ Comparison compare_sequence(const Logs& logs, const CompareOptions& options,
   warn(hold_prompt_end(*logs.ref, *logs.got, comparison), comparison);
   sort_records(comparison, comparison.gaps);
   warn(other_names(*logs.ref, *logs.got, options.selection), comparison);
-  const bool shifted = aligner.shifted_by_data();
-  if (shifted && leaves_out_shared_positions(*logs.ref, *logs.got, comparison.alignment.offset)) {
+  if (aligner.shifted_by_data() &&
+      leaves_out_shared_positions(*logs.ref, *logs.got, comparison.alignment.offset,
+                                  comparison.results)) {
     mark_doubtful_offset(comparison);
   }
   judge_comparison(comparison);

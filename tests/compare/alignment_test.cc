@@ -379,6 +379,40 @@ TEST_F(AlignmentTest, OffsetThatLeavesOutASharedPositionProvesNothing) {
   EXPECT_EQ(compare(ref, log(0, 8, 1)).verdict, Verdict::kMatch);
 }
 
+// Breaks if a log that counts from 1 were doubted for logits that the reference, whose logits begin
+// at its prompt's end, never had; or if one that is late passed for that.
+TEST_F(AlignmentTest, RecordsThatTheReferenceNeverHadAreNotLeftOut) {
+  const auto log = [](int first, int first_logits, int late, int late_logits) {
+    std::string text;
+    for (int t = first; t <= 7 + std::max(late, late_logits); ++t) {
+      if (t <= 7 + late) text += line("layer_0_output", t, random_values(1 + t - late));
+      if (t >= first_logits) text += line("logits", t, random_values(100 + t - late_logits));
+    }
+    return text;
+  };
+  const std::string ref = log(0, 3, 0, 0);
+  for (const int first_logits : {1, 2, 3, 4}) {
+    const Comparison counted = compare(ref, log(1, first_logits, 1, 1));
+    EXPECT_EQ(counted.alignment.offset, 1);
+    EXPECT_EQ(counted.verdict, Verdict::kMatch) << first_logits;
+  }
+  // Late in all, with something at 0; late in its logits alone; and logits alone.
+  EXPECT_FALSE(compare(ref, log(0, 3, 1, 1)).pass);
+  for (const int first : {0, 1}) {
+    EXPECT_FALSE(compare(ref, log(first, 3, 0, 1)).pass) << first;
+    options_.selection.set_checkpoints("logits", "--checkpoints");
+    EXPECT_FALSE(compare(ref, log(first, 3, 0, 1)).pass) << first;
+    options_.selection = {};
+  }
+  std::string logits;
+  for (int t = 3; t <= 7; ++t) logits += line("logits", t, random_values(100 + t));
+  std::string late;
+  for (int t = 3; t <= 8; ++t) late += line("logits", t, random_values(99 + t));
+  const Comparison alone = compare(logits, late);
+  EXPECT_EQ(alone.alignment.offset, 1);
+  EXPECT_EQ(alone.verdict, Verdict::kIncomplete);
+}
+
 TEST(SelectionTest, RangesAreChecked) {
   for (const char* bad : {"", "a", "5..3", "-1", "1,", "1...2", "..x", "99999999999999999999"}) {
     Selection selection;

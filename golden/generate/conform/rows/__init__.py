@@ -5,10 +5,11 @@ from .ends import ENDS
 from .families import FAMILIES
 from .feedforward import FEEDFORWARD, MIX
 from .latent import LATENT
+from .long import LONG
 from .norms import NORMS
 from .rotation import ROTATION
 from .scaling import SCALING
 from .stream import STREAM
 from .windows import WINDOWS
 
-ROWS = FAMILIES + ROTATION + SCALING + ATTENTION + WINDOWS + NORMS + FEEDFORWARD + MIX + LATENT + STREAM + ENDS
+ROWS = FAMILIES + ROTATION + SCALING + ATTENTION + WINDOWS + NORMS + FEEDFORWARD + MIX + LATENT + STREAM + ENDS + LONG

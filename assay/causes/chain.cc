@@ -256,9 +256,13 @@ void Chain::check_target(const std::vector<int64_t>& wanted) {
 
 double Chain::multiplications_of(Op op) const {
   const bool few = op == last_attention_ || after_attention_.contains(op);
-  int64_t each = 1;
-  // The scores and the sum of the values; a mask lets half of the keys be seen.
-  if (reads_back(network_.kind_of(op))) each = std::ssize(positions_);
+  // What the naive kernels compute takes as long as so many multiplications of a product: what they
+  // make of an element; of one and a key the score and the sum of the values, of which a mask lets
+  // half be seen.
+  constexpr int64_t kElement = 50;
+  constexpr int64_t kKey = 8;
+  int64_t each = kElement;
+  if (reads_back(network_.kind_of(op))) each += kKey * std::ssize(positions_);
   if (const Linear* linear = network_.linear(op)) each = linear->weight.columns;
   return static_cast<double>(few ? wanted_positions_.size() : positions_.size()) *
          static_cast<double>(columns_.at(op)) * static_cast<double>(each);

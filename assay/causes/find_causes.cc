@@ -189,6 +189,7 @@ void search_from(Op target, Network network, TensorStore& store, Comparison& com
                                           Search::kMaxMultiplications - inferred);
     if (!tried_here.is_inherited) {
       tell(tried_here.judgement, comparison);
+      comparison.causes_not_tried = tried_here.not_tried;
       return;
     }
     // What the judged log alone has may be wrong: from what both logs have.
@@ -211,6 +212,7 @@ void search_from(Op target, Network network, TensorStore& store, Comparison& com
           op.name());
     }
     tell(judgement, comparison);
+    comparison.causes_not_tried = over.not_tried();
     return;
   }
 }
@@ -252,6 +254,7 @@ void take_causes(const Comparison& sequence, Comparison& all) {
   all.causes = sequence.causes;
   all.error_sources = sequence.error_sources;
   all.cause_hint = sequence.cause_hint;
+  all.causes_not_tried = sequence.causes_not_tried;
   const std::string& name = all.first_divergence ? all.first_divergence->checkpoint.sequence : "";
   for (Cause& cause : all.causes) cause.checkpoint.sequence = name;
   for (ErrorSource& source : all.error_sources) source.checkpoint.sequence = name;

@@ -28,7 +28,8 @@ BoundMistake bind(const Network& network, const Mistake& mistake) {
                      .generic = mistake.generic,
                      .together = mistake.together,
                      .of_all_layers = mistake.of_all_layers,
-                     .reads_all_positions = mistake.reads_all_positions};
+                     .reads_all_positions = mistake.reads_all_positions,
+                     .reads_ahead = mistake.reads_ahead};
   if (mistake.change) {
     bound.change = [&](const Matrix& right, double parameter) {
       return mistake.change(network, right, parameter);

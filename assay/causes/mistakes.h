@@ -25,6 +25,7 @@ struct BoundMistake {
   bool together = false;             // made in all ops of a family or in none
   bool of_all_layers = false;        // and so never in a single one
   bool reads_all_positions = false;  // from 0 on; without them it cannot be made
+  bool reads_ahead = false;          // what an attention gives may be of later positions
 };
 
 // Those of an op, as far as `network` knows enough to try them.

@@ -33,10 +33,6 @@ bool is_plain_factor(const BoundMistake& mistake, double parameter) {
          (!is_whole(parameter) || std::round(parameter) < 0 || std::round(parameter) == 1);
 }
 
-constexpr std::string_view kTokenShift = "token_shift";
-
-// Where a walk over several layers computes every position up to the last one that is tried.
-constexpr int64_t kReach = 32;
 // Positions that a mistake is tried at before it is tried at all.
 constexpr size_t kScreened = 3;
 
@@ -99,7 +95,11 @@ void Search::run() {
   if (can_recompute()) {
     try_recomputed();
   } else {
-    if (chain_.complete()) stopped_ = fmt::format("0 of {}", to_try().size());
+    if (chain_.complete()) {
+      const std::vector<Try> tries = to_try();
+      stopped_ = fmt::format("0 of {}", tries.size());
+      leave_out(tries);
+    }
     try_on_reference();
   }
   if (!is_inherited()) try_fitted();
@@ -169,10 +169,23 @@ void Search::make_whole(const std::vector<Try>& tries) {
   auto chain = std::make_unique<Chain>(network_, store_, context_.target, std::move(all));
   if (!chain->complete()) return;
   const double work = chain->base_multiplications();
-  if (!(multiplications_ + work <= max_multiplications_)) return;
+  if (!(multiplications_ + work <= max_multiplications_)) {
+    for (const Try& one : tries) {
+      if (reads_all(one)) leave_out({&one, 1});
+    }
+    return;
+  }
   chain->base();
   multiplications_ += work;
   whole_ = std::move(chain);
+}
+
+// As the work is bounded.
+void Search::leave_out(std::span<const Try> tries) {
+  for (const Try& one : tries) {
+    const std::string& name = one.mistake.name;
+    if (std::ranges::find(not_tried_, name) == not_tried_.end()) not_tried_.push_back(name);
+  }
 }
 
 const Chain& Search::chain_for(const BoundMistake& mistake) const {
@@ -236,6 +249,7 @@ void Search::try_recomputed() {
   context_.base_ratio = evidence_.fit(right_).ratio();
   if (is_inherited()) return;
   make_screen();
+  make_early();
   make_neighbours();
   const std::vector<Try> tries = to_try();
   make_whole(tries);
@@ -252,8 +266,9 @@ void Search::try_recomputed() {
     std::vector<Outcome> outcomes = try_at_once({first, last}, count);
     for (Outcome& outcome : outcomes) {
       if (take(outcome)) continue;
-      stopped_ = fmt::format("{} of {}", first - tries.begin() + (&outcome - outcomes.data()),
-                             tries.size());
+      const auto stop = first + (&outcome - outcomes.data());
+      stopped_ = fmt::format("{} of {}", stop - tries.begin(), tries.size());
+      leave_out({stop, tries.end()});
       return;
     }
     first = last;
@@ -387,9 +402,11 @@ void Search::try_in_chain(const Try& one, const Kinds& kinds, double most, Outco
   const int rank = !one.mistake.generic ? 0 : one.op == context_.target ? 1 : 2;
   const Predict screened =
       is_screened(one) ? predictor(one, kinds, screen_->chain, most, outcome) : Predict();
+  const std::optional<BoundMistake> left = unrefuted(one, kinds, most, outcome);
+  if (!left) return;
   const Chain& chain = chain_for(one.mistake);
   const Trial trial{evidence_, chain.positions(), predictor(one, kinds, chain, most, outcome)};
-  auto found = candidate(one.mistake, trial, rank, place_of(kinds, one), screened);
+  auto found = candidate(*left, trial, rank, place_of(kinds, one), screened);
   if (!found) return;
   found->in_some_layers = !one.layers.empty();
   tell_as_layer(kinds, one, *found);
@@ -440,20 +457,17 @@ void Search::try_fitted() {
   // The ids of experts are no numbers.
   if (evidence_.is_of_log_probabilities() || kind == OpKind::kSelect) return;
   std::vector<Fitted> all = fit_linear(evidence_, right_);
-  for (Fitted& fitted : fit_orders(evidence_, right_, network_.head_dim)) {
-    all.push_back(std::move(fitted));
-  }
+  const auto add = [&](std::vector<Fitted> more) {
+    std::ranges::move(more, std::back_inserter(all));
+  };
+  add(fit_orders(evidence_, right_, network_.head_dim));
   const Linear* linear = network_.linear(context_.target);
   if (can_recompute() && kind == OpKind::kLinear && linear != nullptr) {
-    for (Fitted& fitted : fit_blocks(evidence_, right_, linear->weight,
-                                     *chain_.inputs(context_.target).rows[0], chain_.positions())) {
-      all.push_back(std::move(fitted));
-    }
+    add(fit_blocks(evidence_, right_, linear->weight, *chain_.inputs(context_.target).rows[0],
+                   chain_.positions()));
   }
   if (can_recompute() && kind == OpKind::kEmbedding && network_.model != nullptr) {
-    for (Fitted& fitted : fit_tokens(network_, evidence_, right_, store_.tokens())) {
-      all.push_back(std::move(fitted));
-    }
+    add(fit_tokens(network_, evidence_, right_, store_.tokens()));
   }
   for (const Fitted& fitted : all) {
     candidates_.push_back({fitted.name, context_.target.name(), fitted.text, fitted.parameters, 0,
@@ -466,7 +480,7 @@ Tried try_mistakes(const Network& network, TensorStore& store, Op target, int64_
                    const Search::Progress& progress, double max_multiplications) {
   Search whole(network, store, target, {first_token, std::nullopt}, progress, max_multiplications);
   whole.run();
-  Tried tried{whole.judgement(), whole.is_inherited(), whole.multiplications()};
+  Tried tried{whole.judgement(), whole.is_inherited(), whole.multiplications(), whole.not_tried()};
   const auto tail = failing_tail(store, target.name());
   if (tried.is_inherited || tried.judgement.fits || !tail) return tried;
   Search over(network, store, target, {first_token, tail}, progress,
@@ -475,6 +489,11 @@ Tried try_mistakes(const Network& network, TensorStore& store, Op target, int64_
   tried.multiplications += over.multiplications();
   Judgement found = over.judgement();
   if (found.fits) tried.judgement = std::move(found);
+  for (const std::string& name : over.not_tried()) {
+    if (std::ranges::find(tried.not_tried, name) == tried.not_tried.end()) {
+      tried.not_tried.push_back(name);
+    }
+  }
   return tried;
 }
 

@@ -19,6 +19,11 @@
 
 namespace assay::causes {
 
+inline constexpr std::string_view kTokenShift = "token_shift";
+
+// Where a walk over several layers computes every position up to the last one that is tried.
+inline constexpr int64_t kReach = 32;
+
 // Tries known mistakes on one checkpoint.
 class Search {
  public:
@@ -50,6 +55,9 @@ class Search {
 
   double multiplications() const { return multiplications_; }  // that it took, about
 
+  // The names of the mistakes that were not tried, or not in every place, as the work is bounded.
+  const std::vector<std::string>& not_tried() const { return not_tried_; }
+
   // The cause, if there is one; if not, what more would let mistakes be tried that could not be.
   Judgement judgement() const;
 
@@ -80,8 +88,12 @@ class Search {
   void make_screen();
   void make_neighbours();
   void make_whole(const std::vector<Try>& tries);
+  void leave_out(std::span<const Try> tries);
   const Chain& chain_for(const BoundMistake& mistake) const;
   bool is_screened(const Try& one) const;
+  void make_early();
+  std::optional<BoundMistake> unrefuted(const Try& one, const Kinds& kinds, double most,
+                                        Outcome& outcome) const;
   bool may_have_bias() const;
   bool is_settled() const;
   // Both count their work in `outcome`, and end with WorkLimitReached beyond `most`.
@@ -123,6 +135,10 @@ class Search {
   Chain chain_;
   size_t runs_at_once_;
   std::unique_ptr<Screen> screen_;
+  // The first of many positions, where they are right: what changes them by more than may be left
+  // (of squares) is refuted there.
+  std::unique_ptr<Screen> early_;
+  double most_left_ = 0;
   // The chain with the positions beside those of the evidence, whose results may be moved there.
   std::unique_ptr<Chain> neighbours_;
   std::unique_ptr<Chain> whole_;  // the same at all positions up to the last
@@ -132,6 +148,7 @@ class Search {
   std::vector<Candidate> candidates_;
   double multiplications_ = 0;
   std::string stopped_;  // "3 of 20" where not all were tried
+  std::vector<std::string> not_tried_;
 };
 
 // What a search found, and its work.
@@ -139,6 +156,7 @@ struct Tried {
   Judgement judgement;
   bool is_inherited = false;
   double multiplications = 0;
+  std::vector<std::string> not_tried = {};  // names
 };
 
 // Over all tokens, and, where nothing fits these and the checkpoint is right up to a token, over

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <utility>
 
 namespace assay::causes {
@@ -84,6 +85,13 @@ Tuned narrow(const Trial& trial, double low, double high) {
   return of_a.fit.ratio() < of_b.fit.ratio() ? of_a : of_b;
 }
 
+// By how many values a long grid is searched first. Twenty-five values still meet the valley of a
+// frequency base over a few dozen positions.
+size_t stride_of(const std::vector<double>& grid) {
+  constexpr size_t kSteps = 25;
+  return grid.size() < 2 * kSteps ? 1 : grid.size() / kSteps;
+}
+
 // Of a factor as far from 1 as that, or from its inverse, another one may leave as little.
 constexpr double kSmall = 0.05;
 
@@ -125,13 +133,52 @@ Tuned best_of(const Trial& trial, std::span<const double> values) {
   return {values[best], fits[best]};
 }
 
-// Twenty-five values still meet the valley of a frequency base over a few dozen positions.
+std::optional<BoundMistake> left_of_grid(const Trial& trial, const BoundMistake& mistake,
+                                         double most) {
+  // What cannot be computed there says nothing.
+  const auto is_refuted = [&](const Fit& fit) {
+    return std::isfinite(fit.residual) && fit.residual > most;
+  };
+  const std::vector<double>& grid = mistake.grid;
+  if (grid.empty()) return is_refuted(trial.fit(0)) ? std::nullopt : std::optional(mistake);
+  BoundMistake left = mistake;
+  left.grid.clear();
+  if (!mistake.refine) {
+    const std::vector<Fit> fits = trial.fits(grid);
+    for (size_t i = 0; i < grid.size(); ++i) {
+      if (!is_refuted(fits[i])) left.grid.push_back(grid[i]);
+    }
+    return left.grid.empty() ? std::nullopt : std::optional(std::move(left));
+  }
+  const size_t stride = stride_of(grid);
+  std::vector<double> some;
+  for (size_t i = 0; i < grid.size(); i += stride) some.push_back(grid[i]);
+  const std::vector<Fit> fits = trial.fits(some);
+  std::set<size_t> kept;
+  const auto keep_about = [&](size_t at) {
+    const size_t end = std::min(at + stride + 1, grid.size());
+    for (size_t i = at - std::min(at, stride); i < end; ++i) kept.insert(i);
+  };
+  size_t best = 0;
+  for (size_t i = 0; i < some.size(); ++i) {
+    if (!is_refuted(fits[i])) keep_about(i * stride);
+    if (fits[i].residual < fits[best].residual) best = i;
+  }
+  if (kept.empty()) {
+    const Tuned found = refine(trial, mistake, {some[best], fits[best]});
+    if (is_refuted(found.fit)) return std::nullopt;
+    const auto above = std::ranges::lower_bound(grid, found.parameter) - grid.begin();
+    keep_about(std::min(static_cast<size_t>(above), grid.size() - 1));
+  }
+  for (const size_t i : kept) left.grid.push_back(grid[i]);
+  return left;
+}
+
 Tuned best_of_grid(const Trial& trial, const BoundMistake& mistake, bool in_steps) {
-  constexpr size_t kSteps = 25;
   const std::vector<double>& grid = mistake.grid;
   if (grid.empty()) return {0, trial.fit(0)};
-  if (!in_steps || !mistake.refine || grid.size() < 2 * kSteps) return best_of(trial, grid);
-  const size_t stride = grid.size() / kSteps;
+  const size_t stride = stride_of(grid);
+  if (!in_steps || !mistake.refine || stride == 1) return best_of(trial, grid);
   std::vector<double> some;
   for (size_t i = 0; i < grid.size(); i += stride) some.push_back(grid[i]);
   const Tuned about = best_of(trial, some);

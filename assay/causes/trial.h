@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -44,6 +45,12 @@ Tuned best_of_grid(const Trial& trial, const BoundMistake& mistake, bool in_step
 // grid.
 std::vector<double> like_in_grid(const Trial& trial, const BoundMistake& mistake,
                                  const Tuned& best);
+
+// The mistake with those values of its grid of which a trial at tokens that are right does not
+// leave more than `most`, of squares; nothing where there are none. Of one that takes values
+// between those of its grid, both beside such a one may be right.
+std::optional<BoundMistake> left_of_grid(const Trial& trial, const BoundMistake& mistake,
+                                         double most);
 
 // The best of these values.
 Tuned best_of(const Trial& trial, std::span<const double> values);

@@ -269,7 +269,9 @@ struct Comparison {
   std::vector<Gap> gaps;                   // in the same order
   std::vector<ErrorSource> error_sources;  // those that made most first
   std::vector<Cause> causes;               // best first
-  std::string cause_hint;               // without causes: what would have to be logged to find them
+  std::string cause_hint;  // without causes: what would have to be logged to find them
+  // Those that the search did not try, or not everywhere, as its work is bounded.
+  std::vector<std::string> causes_not_tried;
   std::optional<OwnErrors> own_errors;  // where they were asked for
   std::vector<QuarantinedValue> quarantine;
   std::vector<std::string> warnings;

@@ -60,6 +60,7 @@ std::vector<Mistake> slot_shift_mistakes() {
                    if (k) variant.k_row = row;
                    if (v) variant.v_row = row;
                  }),
+             .reads_ahead = by > 0 || edge == SlotEdge::kWrap,
              .faults = injected ? std::vector<Injected>{which.fault} : std::vector<Injected>()});
       }
     }

@@ -52,6 +52,7 @@ Mistake mask(std::string text, std::function<bool(const Pair&)> sees,
           return sees({query, key, window, prompt});
         };
       }),
+      .reads_ahead = true,
       .faults = std::move(faults)};
 }
 

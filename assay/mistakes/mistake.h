@@ -85,6 +85,8 @@ struct Mistake {
   bool of_all_layers = false;  // and so never in a single one
   // Its ops' calls are of all positions from 0 on, or are left as they are.
   bool reads_all_positions = false;
+  // What an attention gives at a position may be of later ones.
+  bool reads_ahead = false;
   std::vector<Injected> faults = {};
 };
 

@@ -1,6 +1,7 @@
 #include "assay/report/failure_text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -228,6 +229,15 @@ std::string cause_hint(const Comparison& comparison) {
       "the first values that are not finite: look at the step before, from {}, which is finite, to "
       "here",
       name_of(comparison, first.before->checkpoint).title());
+}
+
+std::string causes_not_tried(const Comparison& comparison) {
+  const std::vector<std::string>& names = comparison.causes_not_tried;
+  if (names.empty()) return {};
+  return fmt::format(
+      "everywhere, as the work is bounded: {}; logs of more checkpoints (--checkpoints ops) or "
+      "of a shorter prompt take less",
+      fmt::join(names, ", "));
 }
 
 std::string passing_tolerance(const Comparison& comparison) {

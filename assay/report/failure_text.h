@@ -40,6 +40,9 @@ std::string evidence_text(const Comparison& comparison);
 // Where to look for the cause, where none is named; may be empty.
 std::string cause_hint(const Comparison& comparison);
 
+// The mistakes that the search for the cause left out, and what to do; empty where it tried all.
+std::string causes_not_tried(const Comparison& comparison);
+
 // The smallest tolerance that every record would pass, rounded up to three digits so that the
 // number as it is printed passes: "rel_l2 0.0302", or "3.5 x the floor" where the policy has
 // floors. Empty where something else than rel_l2 fails, or where it would let everything pass.

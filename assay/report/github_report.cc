@@ -82,6 +82,8 @@ std::string head(const Comparison& comparison, const ReportContext& context) {
   if (!comparison.causes.empty()) text += '\n';
   const std::string hint = cause_hint(comparison);
   if (!hint.empty()) text += fmt::format("No cause found: {}.\n\n", sentence(hint));
+  const std::string not_tried = causes_not_tried(comparison);
+  if (!not_tried.empty()) text += fmt::format("Causes not tried {}.\n\n", sentence(not_tried));
   const std::string least = passing_tolerance(comparison);
   if (!least.empty()) text += fmt::format("Would pass with {}.\n\n", least);
   text += evidence_text(comparison);

@@ -120,6 +120,7 @@ void append_summary(const Comparison& comparison, const ReportContext& context, 
     object.member("sentence", cause.sentence);
   });
   data.member("cause_hint", cause_hint(comparison));
+  data.member("causes_not_tried", causes_not_tried(comparison));
   if (const auto& split = comparison.split) {
     data.object("split", [&](JsonObject& object) {
       object.member("token", split->token_idx);

@@ -232,6 +232,7 @@ void JsonReport::write(const Comparison& comparison, const ReportContext&,
                  });
     report.new_line();
     report.member("cause_hint", cause_hint(comparison));
+    report.array("causes_not_tried", comparison.causes_not_tried);
     report.lines("quarantine", comparison.quarantine, sink,
                  [&](JsonObject& object, const QuarantinedValue& value) {
                    append_sequence(name_of(comparison, value.checkpoint), object);

@@ -169,6 +169,9 @@ std::string cause_lines(const Comparison& comparison) {
   if (!hint.empty()) {
     text += fmt::format("  cause             none found: {}\n", printable(hint, 700));
   }
+  const std::string not_tried = causes_not_tried(comparison);
+  if (!not_tried.empty())
+    text += fmt::format("  not tried         {}\n", printable(not_tried, 700));
   return text;
 }
 

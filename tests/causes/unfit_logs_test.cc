@@ -6,6 +6,7 @@
 #include <fstream>
 #include <limits>
 #include <random>
+#include <set>
 
 #include "assay/causes/find_causes.h"
 #include "assay/causes/search.h"
@@ -232,6 +233,10 @@ TEST_F(UnfitLogs, WorkLimitStopsATry) {
   const auto search = [&](double most) {
     causes::Search tried(network, store, op, {}, {}, most);
     tried.run();
+    // What it did not try has a name.
+    EXPECT_EQ(tried.not_tried().empty(), std::isinf(most)) << most;
+    EXPECT_EQ(std::set(tried.not_tried().begin(), tried.not_tried().end()).size(),
+              tried.not_tried().size());
     return std::make_pair(tried.multiplications(), tried.judgement().hint);
   };
   // The judged tokens are more than three: base is less than one run.
@@ -254,7 +259,8 @@ TEST_F(UnfitLogs, AttentionWorkCountsItsKeys) {
   const causes::Network network = causes::Network::of_model(*model, 12);
   const causes::Chain chain(network, store, {Checkpoint::kAttn, 0}, {3, 11});
   ASSERT_TRUE(chain.complete());
-  EXPECT_EQ(chain.base_multiplications(), static_cast<double>(24 * model->config().q_width()));
+  EXPECT_EQ(chain.base_multiplications(),
+            static_cast<double>(2 * (8 * 12 + 50) * model->config().q_width()));
 }
 
 TEST_F(UnfitLogs, InterruptEndsTheSearch) {

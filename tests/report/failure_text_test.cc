@@ -192,6 +192,17 @@ TEST_F(FailureText, ASingleRecordGrewFromNothing) {
             "the error is beyond the tolerance, but small beside the values");
 }
 
+// Breaks if a search that its bound ended left out what it did not try without a word.
+TEST_F(FailureText, TellsWhichMistakesWereNotTried) {
+  Comparison comparison = compare(line("layer_0_q", 0, {1, 2}), line("layer_0_q", 0, {1, 7}));
+  EXPECT_EQ(causes_not_tried(comparison), "");
+  EXPECT_THAT(table(comparison), Not(HasSubstr("not tried")));
+  comparison.causes_not_tried = {"rounding", "eps"};
+  EXPECT_THAT(
+      table(comparison),
+      HasSubstr("  not tried         everywhere, as the work is bounded: rounding, eps; logs"));
+}
+
 // Breaks if the search for scales and shifts reported a value that does not exist.
 TEST_F(FailureText, WhereNotANumberComesFirstTheStepBeforeIsToLookAt) {
   const auto run = [&](float value) {

@@ -101,6 +101,9 @@ TEST(GithubSummary, SaysWhatHelpsToTheEnd) {
   Comparison diverged = example_comparison();
   diverged.cause_hint = std::string(300, 'h') + " end";
   EXPECT_THAT(summary(diverged), HasSubstr(" end.\n"));
+  diverged.causes_not_tried = {"eps"};
+  EXPECT_THAT(summary(diverged),
+              HasSubstr("Causes not tried everywhere, as the work is bounded: "));
 }
 
 TEST(GithubSummary, TellsWhatIsMissing) {

@@ -18,9 +18,10 @@ rapidjson::Document parsed(const Comparison& comparison) {
 TEST(JsonReport, HasEveryKeyOfTheContract) {
   const rapidjson::Document json = parsed(example_comparison());
   using testing::ElementsAre;
-  EXPECT_THAT(keys(json), ElementsAre("verdict", "pass", "evidence", "first_divergence", "summary",
-                                      "alignment", "flips", "drift", "results", "gaps", "causes",
-                                      "error_sources", "cause_hint", "quarantine", "warnings"));
+  EXPECT_THAT(keys(json),
+              ElementsAre("verdict", "pass", "evidence", "first_divergence", "summary", "alignment",
+                          "flips", "drift", "results", "gaps", "causes", "error_sources",
+                          "cause_hint", "causes_not_tried", "quarantine", "warnings"));
   EXPECT_THAT(keys(json["evidence"]),
               ElementsAre("whole", "partial", "excused", "unproven", "argmax_known", "argmax_total",
                           "first_unproven"));

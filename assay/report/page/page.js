@@ -74,6 +74,7 @@ function firstSection() {
         html('dd', {}, html('ol', { class: 'causes' }, causes.map((cause) =>
           html('li', {}, html('strong', {}, shown(cause.name.replaceAll('_', ' '))), ' – ', shown(cause.sentence)))))),
       causes.length === 0 && data.cause_hint !== '' && html('div', {}, html('dt', {}, 'No cause found'), html('dd', {}, shown(data.cause_hint))),
+      data.causes_not_tried !== '' && html('div', {}, html('dt', {}, 'Causes not tried'), html('dd', {}, shown(data.causes_not_tried))),
       data.passing_tolerance !== '' && html('div', {}, html('dt', {}, 'Smallest tolerance that would pass'), html('dd', {}, passingText())),
       html('div', {}, html('dt', {}, 'Compare again'), html('dd', {}, commandLine()))));
   part.classList.add('first');

@@ -168,6 +168,59 @@ std::string other_prompt_hint(const Comparison& comparison) {
          "log both with the same tokens (check BOS)";
 }
 
+// What a record of the log was computed from, as far as it is logged.
+std::string logged_inputs(Op op, const Network& network, const LogIndex& log) {
+  std::vector<std::string> names;
+  std::vector<Op> open = {op};
+  std::set<Op> seen;
+  for (size_t i = 0; i < open.size(); ++i) {
+    const std::vector<Op> inputs = network.inputs(open[i]);
+    if (inputs.empty()) names.emplace_back("the tokens");
+    for (const Op input : inputs) {
+      if (!seen.insert(input).second) continue;
+      if (log.names().find(input.name()) >= 0) {
+        names.push_back(input.name());
+      } else {
+        open.push_back(input);
+      }
+    }
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// The same of what both logs have.
+std::string shared_inputs(Op op, const Network& network, const TensorStore& store) {
+  std::vector<std::string> names;
+  std::vector<Op> open = {op};
+  std::set<Op> seen;
+  for (size_t i = 0; i < open.size(); ++i) {
+    for (const Op input : network.inputs(open[i])) {
+      if (!seen.insert(input).second) continue;
+      if (store.last_position(input.name()) >= 0) {
+        names.push_back(input.name());
+      } else {
+        open.push_back(input);
+      }
+    }
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// Where the step that is wrong lies between what both logs have, and what the judged log alone has
+// of it does not tell which it is.
+std::string undecided_hint(Op op, const Network& network, const TensorStore& store) {
+  const Comparison& comparison = store.comparison();
+  const std::string& first = comparison.first_divergence->checkpoint.name;
+  const std::string before = shared_inputs(op, network, store);
+  return fmt::format(
+      "{} is the first checkpoint of the reference that fails; in the judged log {} is no more "
+      "than "
+      "what {} give, and the reference does not have these, so that nothing tells which step{} to "
+      "{} is wrong: log the reference with --checkpoints ops, or give the model with --model",
+      first, op.name() == first ? "it" : op.name(), logged_inputs(op, network, *comparison.got_log),
+      before.empty() ? "" : fmt::format(" from {}, which both have,", before), op.name());
+}
+
 // The causes of what has diverged at `target`.
 void search_from(Op target, Network network, TensorStore& store, Comparison& comparison,
                  const Search::Progress& progress) {
@@ -206,35 +259,12 @@ void search_from(Op target, Network network, TensorStore& store, Comparison& com
     if (over.is_inherited()) {
       judgement.hint = correct_hint(failing, network, store, comparison);
     } else if (!judgement.cause && network.model == nullptr) {
-      judgement.hint = fmt::format(
-          "{} is what its inputs give, and the reference does not have these: log the reference "
-          "with --checkpoints ops, or give the model with --model",
-          op.name());
+      judgement.hint = undecided_hint(op, network, store);
     }
     tell(judgement, comparison);
     comparison.causes_not_tried = over.not_tried();
     return;
   }
-}
-
-// What a record that own errors alone fail was computed from, as far as it is logged.
-std::string logged_inputs(Op op, const Network& network, const LogIndex& log) {
-  std::vector<std::string> names;
-  std::vector<Op> open = {op};
-  std::set<Op> seen;
-  for (size_t i = 0; i < open.size(); ++i) {
-    const std::vector<Op> inputs = network.inputs(open[i]);
-    if (inputs.empty()) names.emplace_back("the tokens");
-    for (const Op input : inputs) {
-      if (!seen.insert(input).second) continue;
-      if (log.names().find(input.name()) >= 0) {
-        names.push_back(input.name());
-      } else {
-        open.push_back(input);
-      }
-    }
-  }
-  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 std::string own_error_hint(const Model& model, const Comparison& comparison) {

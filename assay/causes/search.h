@@ -123,6 +123,7 @@ class Search {
   std::string place_of(const Kinds& kinds, const Try& one) const;
   void tell_as_layer(const Kinds& kinds, const Try& one, Candidate& found) const;
   std::string hint() const;
+  std::string nearly_one() const;
   std::string more_checkpoints() const;
   std::string missing_input_hint() const;
 

@@ -1,6 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "assay/causes/fitted_mistakes.h"
 #include "assay/causes/search.h"
+#include "assay/mistakes/number_text.h"
 
 // What a search that found no cause says instead.
 namespace assay::causes {
@@ -14,7 +18,7 @@ std::string Search::hint() const {
     return fmt::format("no scale, sign or shift of {} explains the difference; {}", name,
                        chain_.size_mismatch());
   }
-  if (!chain_.complete()) return missing_input_hint();
+  if (!chain_.complete()) return missing_input_hint() + nearly_one();
   if (!stopped_.empty()) {
     return fmt::format(
         "none of the mistakes tried explains {}; {} were tried, because what lies between the "
@@ -24,9 +28,37 @@ std::string Search::hint() const {
   if (chain_.ops().size() > 1) {
     return fmt::format(
         "no known mistake in what lies between the checkpoints that both logs have explains {}: {}",
-        name, more_checkpoints());
+        name, more_checkpoints() + nearly_one());
   }
-  return fmt::format("no known mistake explains {}, whose logged inputs are right", name);
+  return fmt::format("no known mistake explains {}, whose logged inputs are right{}", name,
+                     nearly_one());
+}
+
+// That the checkpoint is what it should be times a factor which is no mistake's, where it is.
+std::string Search::nearly_one() const {
+  double product = 0;
+  double square = 0;
+  for (size_t t = 0; t < right_.size(); ++t) {
+    const std::vector<double>& got = evidence_.tokens()[t].got;
+    for (size_t i = 0; i < std::min(right_[t].size(), got.size()); ++i) {
+      product += right_[t][i] * got[i];
+      square += right_[t][i] * right_[t][i];
+    }
+  }
+  const double factor = square > 0 ? product / square : 0;
+  if (!is_nearly_one(factor)) return {};
+  std::vector<std::vector<double>> scaled = right_;
+  for (std::vector<double>& row : scaled) {
+    for (double& value : row) value *= factor;
+  }
+  constexpr double kMostLeft = 0.01;  // as of a mistake that is named
+  const Fit fit = evidence_.fit(scaled);
+  if (!(fit.ratio() <= kMostLeft)) return {};
+  return fmt::format(
+      "; all of it is {} times what it should be ({:.2f} % of the difference): no constant of a "
+      "network is wrong by so little, and whether a small error before it or its own arithmetic "
+      "makes that is not known",
+      mistakes::number_unlike(factor, 1), 100 * fit.explained());
 }
 
 // What tells where between the checkpoints that both logs have the error is made.

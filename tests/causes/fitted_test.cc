@@ -73,7 +73,13 @@ TEST_F(Fits, NamesNoFactorThatIsNearlyOne) {
   const auto times = [](float factor) {
     return [=](float x, size_t, size_t) { return x * factor; };
   };
-  EXPECT_EQ(named(differ(normal_rows(), times(1.00005F), kAllValues, 1e-5)), "");
+  const Comparison found = differ(normal_rows(), times(1.00005F), kAllValues, 1e-5);
+  EXPECT_EQ(named(found), "");
+  EXPECT_THAT(found.cause_hint,
+              HasSubstr("all of it is 1.00005 times what it should be (100.00 %"));
+  const auto uneven = [](float x, size_t, size_t i) { return x * (i % 2 == 0 ? 1.00009F : 1.0F); };
+  EXPECT_THAT(differ(normal_rows(), uneven, kAllValues, 1e-5).cause_hint,
+              testing::Not(HasSubstr("all of it is")));
   EXPECT_EQ(named(differ(normal_rows(), times(1.0002F), kAllValues, 1e-5)), "scale");
 }
 

@@ -1,6 +1,7 @@
 #include "assay/dump/dump_log.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <fnmatch.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include "assay/convert/python_script.h"
 #include "assay/dump/dump_files.h"
 #include "assay/dump/dump_values.h"
+#include "assay/dump/suggest_map.h"
 #include "assay/dump/token_rows.h"
 #include "assay/log/line_reader.h"
 #include "assay/log/record_text.h"
@@ -77,9 +79,12 @@ class LogMaker {
       }
     }
     flush();
-    warn_of(without_rows_, "no axis of tokens, or two that could be it",
+    if (result_.names.empty()) {
+      throw Error("holds no tensor of tokens" + (why_without_.empty() ? "" : ": " + why_without_),
+                  path_, kHint);
+    }
+    warn_of(without_rows_, "no axis of tokens, or two that could be it (" + why_without_ + ")",
             "save activations with their tokens first");
-    if (result_.names.empty()) throw Error("holds no tensor of tokens", path_, kHint);
     return std::move(result_);
   }
 
@@ -172,7 +177,7 @@ class LogMaker {
   void write(const DumpTensor& tensor, const PassRows& pass) {
     const auto axes = axes_of(tensor, pass);
     if (!axes) {
-      without_rows_.push_back(tensor.name);
+      leave_out(tensor, pass);
       return;
     }
     const int64_t width = element_count(axes->shape);
@@ -203,6 +208,23 @@ class LogMaker {
       read_values(tensor, width, record.values);
       write_row(pass.rows[static_cast<size_t>(row)], record);
     }
+  }
+
+  // A checkpoint by its name has a row for each token: what has not is a part of one. Only where
+  // heads and tokens are equally many could it be whole.
+  void leave_out(const DumpTensor& tensor, const PassRows& pass) {
+    const std::vector<int64_t>& shape = tensor.info.shape;
+    const std::string what =
+        fmt::format("'{}' has the shape [{}], and {}, {}, {} expected", printable(tensor.name, 80),
+                    fmt::join(shape, ","), count_of(pass.batch * pass.tokens, "row"), pass.counted,
+                    plural(pass.batch * pass.tokens == 1, "is", "are"));
+    const bool may_be_whole = shape.size() == 4 && shape[1] == shape[2];
+    if (is_checkpoint(tensor.name) && !may_be_whole) {
+      throw Error(what, tensor.file.empty() ? path_ : tensor.file,
+                  "save it for all tokens, or leave it out with assay import --skip");
+    }
+    without_rows_.push_back(tensor.name);
+    if (without_rows_.size() == 1) why_without_ = what;
   }
 
   // [batch, heads, tokens, size] as rows of [heads, size].
@@ -256,6 +278,7 @@ class LogMaker {
   std::set<std::string> sequences_;
   std::set<std::string> named_;
   std::vector<std::string> without_rows_;
+  std::string why_without_;  // the first of these
   std::string text_;
   ImportedDump result_;
 };

@@ -131,16 +131,6 @@ Targets find_anywhere(const KnownModel& model, const std::string& pattern) {
   return targets != nullptr ? *targets : find_foreign(pattern);
 }
 
-// "layer_7_output", "logits": what needs no rule.
-bool is_checkpoint(std::string_view name) {
-  constexpr std::string_view kLayer = "layer_";
-  if (!name.starts_with(kLayer)) return find_checkpoint(name, false).has_value();
-  name.remove_prefix(kLayer.size());
-  const size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
-  return digits > 0 && digits < name.size() && name[digits] == '_' &&
-         find_checkpoint(name.substr(digits + 1), true).has_value();
-}
-
 std::string checkpoint_text(Checkpoint checkpoint) {
   const std::string op(checkpoint_op(checkpoint));
   return is_in_layer(checkpoint) ? "layer_{N}_" + op : op;
@@ -163,6 +153,15 @@ void append_rule(std::string& text, const std::string& name, const Target* targe
 }
 
 }  // namespace
+
+bool is_checkpoint(std::string_view name) {
+  constexpr std::string_view kLayer = "layer_";
+  if (!name.starts_with(kLayer)) return find_checkpoint(name, false).has_value();
+  name.remove_prefix(kLayer.size());
+  const size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
+  return digits > 0 && digits < name.size() && name[digits] == '_' &&
+         find_checkpoint(name.substr(digits + 1), true).has_value();
+}
 
 SuggestedMap suggest_map(const std::vector<DumpedName>& names) {
   std::map<std::string, int64_t> widths;  // of each pattern

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "assay/dump/dump_log.h"
@@ -17,6 +18,9 @@ struct SuggestedMap {
   std::vector<std::string> unknown;  // names with {N} in the place of the layer
   int64_t known = 0;
 };
+
+// "layer_7_output", "logits": a name that needs no rule.
+bool is_checkpoint(std::string_view name);
 
 SuggestedMap suggest_map(const std::vector<DumpedName>& names);
 

@@ -138,6 +138,9 @@ PassRows rows_of(const std::vector<const DumpTensor*>& pass, std::map<std::strin
   std::tie(rows.batch, rows.tokens) = ids != nullptr      ? size_of(*ids)
                                       : places != nullptr ? size_of(*places)
                                                           : most_common(pass);
+  const DumpTensor* counts = ids != nullptr ? ids : places;
+  rows.counted = counts == nullptr ? "as its other tensors have it"
+                                   : fmt::format("by '{}'", printable(counts->name, 40));
   int64_t count = 0;
   if (__builtin_mul_overflow(rows.batch, rows.tokens, &count) || count < 1 || count > kMaxIds) {
     throw Error(fmt::format("a pass of {} sequences with {} tokens", rows.batch, rows.tokens),

@@ -23,6 +23,7 @@ struct PassRows {
   std::vector<int64_t> last;   // of each sequence, its last row
   std::vector<int64_t> ids;    // of each row, where the dump has them
   bool has_places = false;     // whether the dump says where the rows are
+  std::string counted;         // "by 'input_ids'": what says how many there are
 };
 
 // The tensors that say what the rows are, by the last part of their names: input_ids or token_ids,

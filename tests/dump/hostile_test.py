@@ -48,6 +48,31 @@ class Hostile(DumpCase):
     def test_an_empty_file_of_torch_says_why(self):
         self.refused(self.put("empty.pt", b""), "empty.pt: cannot be read by torch.load (EOFError", "save it again")
 
+    def test_a_checkpoint_of_too_few_rows_says_how_many_are_expected(self):
+        """Breaks if a checkpoint that lost its last row were left out, and a comparison said only that it is missing."""
+        values = tensors()
+        whole = {name: rows for name, rows in values.items() if name != "layer_0_output"}
+        cut = whole | {"layer_0_output": values["layer_0_output"][:-1]}
+        rows = len(values["layer_0_output"])
+        shape = f"'layer_0_output' has the shape [{rows - 1},{len(values['layer_0_output'][0])}]"
+        remedy = "save it for all tokens, or leave it out with assay import --skip"
+        for more, counted in (({}, "as its other tensors have it"), ({"input_ids": np.array(IDS)}, "by 'input_ids'")):
+            safetensors.numpy.save_file(cut | more, self.folder / "dump.safetensors")
+            self.refused("dump.safetensors", "dump.safetensors", f"{shape}, and {rows} rows, {counted}, are expected", remedy)
+            answer = self.assay("import", "dump.safetensors", "--skip", "layer_0_output", "-o", "log.jsonl", code=0)
+            self.assertEqual(answer.stderr, "")
+        os.mkdir(self.folder / "folder")
+        for name, array in cut.items():
+            np.save(self.folder / "folder" / f"{name}.npy", array)
+        self.refused("folder", "folder", shape, remedy)
+        # A name that is not a checkpoint's may be of anything: a warning, with the same numbers.
+        safetensors.numpy.save_file(whole | {"table": values["layer_0_output"][:-1]}, self.folder / "more.safetensors")
+        answer = self.assay("import", "more.safetensors", "-o", "log.jsonl", code=0)
+        self.assertIn(f"'table' has the shape [{rows - 1},", answer.stderr)
+        # Fewer tokens than any tensor has rows.
+        safetensors.numpy.save_file({"table": values["layer_0_output"], "input_ids": np.array(IDS[:-1])}, self.folder / "ids.safetensors")
+        self.refused("ids.safetensors", f"and {rows - 1} rows, by 'input_ids', are expected")
+
     def test_a_pickle_that_runs_code_runs_nothing(self):
         trap = self.folder / "trap"
         inner = {"layer_0_output": torch.zeros(2, 4), "more": Payload(str(trap))}

@@ -123,8 +123,9 @@ ASSAY_TAP_API int assay_tap_log(const char* checkpoint, int64_t token_idx, const
 ASSAY_TAP_API int assay_tap_log_tensor(const char* checkpoint, int64_t token_idx, int type,
                                        const void* values, const int64_t* shape, int rank);
 
-// The same at other coordinates than those of a run of one sequence on one process. An unknown
-// phase, or a number in `rank` that is negative or above 32767, is an invalid call.
+// The same at other coordinates than those of a run of one sequence on one process. An empty
+// sequence, an unknown phase, or a number in `rank` that is negative or above 32767, is an invalid
+// call.
 ASSAY_TAP_API int assay_tap_log_at(const assay_tap_coordinates* at, const char* checkpoint,
                                    int64_t token_idx, int type, const void* values,
                                    const int64_t* shape, int rank);
@@ -133,7 +134,8 @@ ASSAY_TAP_API int assay_tap_log_at(const assay_tap_coordinates* at, const char* 
 // header, or NULL tokens when n_tokens is not 0, is an invalid call.
 ASSAY_TAP_API int assay_tap_log_header(const assay_tap_header* header);
 
-// The same for a log of `n` sequences, whose tokens replace those of `header`.
+// The same for a log of `n` sequences, whose tokens replace those of `header`. An empty name is an
+// invalid call.
 ASSAY_TAP_API int assay_tap_log_batch_header(const assay_tap_header* header,
                                              const assay_tap_sequence* sequences, size_t n);
 
@@ -2092,11 +2094,12 @@ static int assay_tap_is_rank(const assay_tap_rank* rank) {
 
 static int assay_tap_are_coordinates(const assay_tap_coordinates* at) {
   return at->phase >= 0 && at->phase <= ASSAY_TAP_DECODE &&
+         (at->sequence == NULL || *at->sequence != 0) &&
          (at->rank == NULL || assay_tap_is_rank(at->rank));
 }
 
 static int assay_tap_is_first_sequence(const char* name) {
-  return name == NULL || *name == 0 || strcmp(name, "0") == 0;
+  return name == NULL || strcmp(name, "0") == 0;
 }
 
 // All but dims.
@@ -2197,7 +2200,8 @@ ASSAY_TAP_API int assay_tap_log_at(const assay_tap_coordinates* at, const char* 
   if (state != ASSAY_TAP_OPENED || !assay_tap_wants(checkpoint)) return 0;
   if (at == NULL) at = &kNotSaid;
   if (!assay_tap_are_coordinates(at)) {
-    return assay_tap_refuse(checkpoint, "give a known phase, and ranks from 0 to 32767");
+    return assay_tap_refuse(
+        checkpoint, "give a sequence that is not empty, a known phase, and ranks from 0 to 32767");
   }
   const int64_t n = assay_tap_elements(shape, rank);
   if (checkpoint == NULL || *checkpoint == 0 || n < 0 || token_idx < 0 || type < ASSAY_TAP_F32 ||
@@ -2268,6 +2272,9 @@ ASSAY_TAP_API int assay_tap_log_batch_header(const assay_tap_header* header,
   for (size_t i = 0; i < n; ++i) {
     if (sequences[i].n_tokens > 0 && sequences[i].tokens == NULL) {
       return assay_tap_refuse("header", "give each sequence the tokens that n_tokens counts");
+    }
+    if (sequences[i].name != NULL && *sequences[i].name == 0) {
+      return assay_tap_refuse("header", "give each sequence a name that is not empty, or NULL");
     }
     size += 12 * sequences[i].n_tokens + 6 * assay_tap_length(sequences[i].name) + 16;
   }

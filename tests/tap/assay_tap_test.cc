@@ -100,8 +100,9 @@ TEST_F(TapTest, ARecordSaysWhereItBelongs) {
                                                             {"ASSAY_LOG_TS", "off"}});
   ASSERT_EQ(exit_code, 0);
   EXPECT_THAT(said,
-              HasSubstr("'x' cannot be logged; give a known phase, and ranks from 0 to 32767"));
-  EXPECT_THAT(said, EndsWith("-1-1-1"));
+              HasSubstr("'x' cannot be logged; give a sequence that is not empty, a known phase, "
+                        "and ranks from 0 to 32767"));
+  EXPECT_THAT(said, EndsWith("-1-1-1-1"));
   std::string written;
   std::vector<Record> records;
   LogReader reader(log());
@@ -125,7 +126,7 @@ TEST_F(TapTest, ARecordSaysWhereItBelongs) {
 TEST_F(TapTest, AHeaderNamesTheSequencesOfABatch) {
   const auto [exit_code, said] = run_engine("batch", {{"ORCH_LOG_FILE", log()}});
   ASSERT_EQ(exit_code, 0);
-  EXPECT_THAT(said, EndsWith("-1-1"));
+  EXPECT_THAT(said, EndsWith("-1-1-1"));
   const char* sequences =
       R"(},"tokens":[[1,2,3],[4],[]],"sequences":["0","chat","none"],"engine":"e")";
   EXPECT_THAT(contents(log()), HasSubstr(sequences));

@@ -231,6 +231,9 @@ static void log_coordinates(void) {
     at.rank = ranks + i;
     printf("%d", assay_tap_log_at(&at, "x", 1, ASSAY_TAP_F32, values, shape, 2));
   }
+  at.rank = NULL;
+  at.sequence = "";
+  printf("%d", assay_tap_log_at(&at, "x", 1, ASSAY_TAP_F32, values, shape, 2));
 }
 
 static void log_batch_header(void) {
@@ -238,10 +241,12 @@ static void log_batch_header(void) {
   static const int32_t second[] = {4};
   const assay_tap_sequence sequences[] = {{NULL, first, 3}, {"chat", second, 1}, {"none", NULL, 0}};
   const assay_tap_sequence wrong[] = {{NULL, NULL, 3}};
+  const assay_tap_sequence unnamed[] = {{"", first, 3}};
   assay_tap_header header;
   memset(&header, 0, sizeof(header));
   header.engine = "e";
   printf("%d", assay_tap_log_batch_header(&header, wrong, 1));
+  printf("%d", assay_tap_log_batch_header(&header, unnamed, 1));
   printf("%d", assay_tap_log_batch_header(&header, NULL, 1));
   check(assay_tap_log_batch_header(&header, sequences, 3));
   const float value = 1;

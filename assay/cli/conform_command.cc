@@ -155,6 +155,16 @@ void check_precision(const TablePart& part, const EngineDeclaration& engine,
       part.path, fmt::format("run it again, or give --precision {}", precision));
 }
 
+// Another version may run the cases, and log the references, otherwise.
+void check_version(const TablePart& part) {
+  for (const auto& run : part.runs) {
+    if (run.version == ASSAY_VERSION) continue;
+    throw Error(fmt::format("was written by Assay {}, and this is {}", printable(run.version, 40),
+                            ASSAY_VERSION),
+                part.path, "run it again");
+  }
+}
+
 void check_engines(const TablePart& part, const EngineArguments& arguments) {
   for (const TablePart::Column& each : part.columns) {
     const auto present = present_engine(each.engine, list_of(arguments));
@@ -199,6 +209,7 @@ EngineTable from_parts(const EngineArguments& arguments, const SuiteOptions& opt
   std::vector<TablePart> parts;
   for (const std::string& path : arguments.parts) {
     parts.push_back(read_table_part(path));
+    check_version(parts.back());
     check_engines(parts.back(), arguments);
     check_features(parts.back(), known);
   }
@@ -298,8 +309,9 @@ void add_conform(CLI::App& app, int& exit_code) {
                        "says; float32 of a command)");
   arguments->flags
       .add("--from", arguments->parts,
-           "Run nothing: one table of what earlier runs wrote with --format json, of "
-           "the same suite and adapters",
+           "Run nothing: one table of what earlier runs wrote with --format json, all "
+           "parts of it, of the suite, adapters, precisions and version of Assay that are "
+           "there now; no ENGINE with it",
            {.is_input = true})
       ->allow_extra_args(false);
   command->callback([arguments, &exit_code] { exit_code = run_conform(*arguments); });

@@ -238,6 +238,10 @@ TEST_F(CombinedRuns, ThatDoNotFitAreRejected) {
                   "choose the rows of the file with --features rope_theta, or run assay conform "
                   "--command 'exit 9' --features tied_head --format json -o FILE");
   expect_rejected({path, "--from", path}, "'rope_theta' of assay 0.1.0 is in");
+  // Breaks if a table of another version's verdicts passed for the present one's.
+  const std::string old = put("old.json", replaced(contents(path), "\"runs\":[{\"assay\":\"0.1.0\"",
+                                                   "\"runs\":[{\"assay\":\"0.0.9\""));
+  expect_rejected({old}, old + ": was written by Assay 0.0.9, and this is 0.1.0; run it again");
   expect_rejected({path, "assay"}, "takes what was run before, and an engine is given, too");
   expect_rejected({folder_ + "/nosuch.json"}, "nosuch.json");
   expect_rejected({put("x.json", "[]")}, "x.json");

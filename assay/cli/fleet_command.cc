@@ -23,6 +23,7 @@
 #include "assay/convert/python.h"
 #include "assay/fleet/fleet_page.h"
 #include "assay/fleet/judge.h"
+#include "assay/golden/fast_floors.h"
 #include "assay/golden/floors.h"
 #include "assay/golden/manifest.h"
 #include "assay/report/json_object.h"
@@ -97,6 +98,14 @@ std::string policy_text(const std::string& path) {
   return read_text_file(path);
 }
 
+// What a golden has beside its manifest: the floors of fast.
+std::string fast_floors_text(const std::string& policy) {
+  if (policy.empty() || !is_golden_manifest(policy)) return "";
+  const std::filesystem::path path = std::filesystem::path(policy).parent_path() / kFastFloorsName;
+  std::error_code none;
+  return std::filesystem::exists(path, none) ? read_text_file(path.string()) : "";
+}
+
 int compare_dataset(const FleetArguments& arguments) {
   const std::string policy = policy_text(arguments.policy);
   return run_script(options_with("compare", [&](JsonObject& object) {
@@ -104,6 +113,7 @@ int compare_dataset(const FleetArguments& arguments) {
     object.member("reference", arguments.reference);
     object.member("policy", policy);
     object.member("floor", arguments.floor);
+    object.member("fast_floors", fast_floors_text(arguments.policy));
     append_maps(arguments.maps, object);
     object.member("results", arguments.results);
     object.member("ray", arguments.ray);

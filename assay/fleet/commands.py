@@ -117,7 +117,7 @@ def refuse_changed_logs(dataset, runs, pairs, rows):
 
 def compare(options):
     dataset = Dataset(options["dataset"])
-    job = {name: options[name] for name in ("dataset", "program", "policy", "floor", "maps")}
+    job = {name: options[name] for name in ("dataset", "program", "policy", "floor", "fast_floors", "maps")}
     runs, broken = dataset.scan()
     tell_all(list(broken.values()))
     folder = results_folder(options, dataset)

@@ -184,8 +184,10 @@ def run_program(job, pairs, folder):
         file.writelines(f"{ref}.jsonl\t{got}.jsonl\n" for ref, got in pairs)
     command = [job["program"], "fleet", "judge", "pairs", "--threads", "1"]
     if job["policy"]:
-        with open(os.path.join(folder, "policy.json"), "w") as file:
-            file.write(job["policy"])
+        for name, text in (("policy.json", job["policy"]), ("fast_floors.json", job["fast_floors"])):
+            if text:  # a manifest's floors of fast stand beside it
+                with open(os.path.join(folder, name), "w") as file:
+                    file.write(text)
         command += ["--policy", "policy.json"] + (["--floor", job["floor"]] if job["floor"] else [])
     for number, one in enumerate(job["maps"]):
         name = f"map-{number}.json" if one["text"] else ""
@@ -205,7 +207,7 @@ def run_program(job, pairs, folder):
 
 
 def judge_pairs(job, pairs, runs):
-    """The row of each pair, in their order. `job`: dataset, program, policy (text), floor, maps; `runs`: run.json of each.
+    """The row of each pair, in their order. `job`: dataset, program, policy and fast_floors (texts), floor, maps; `runs`: run.json of each.
 
     What a row says depends on its two runs alone, not on the pairs that are judged with it.
     """

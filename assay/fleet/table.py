@@ -27,7 +27,7 @@ class Results:
         digest = hashlib.sha256()
         with open(job["program"], "rb") as file:
             digest.update(hashlib.sha256(file.read()).digest())
-        digest.update(json.dumps([job["policy"], job["floor"], job["maps"], MOST_VALUES]).encode())
+        digest.update(json.dumps([job["policy"], job["floor"], job["fast_floors"], job["maps"], MOST_VALUES]).encode())
         self.folder = os.path.join(folder, "judge=" + digest.hexdigest()[:16])
         os.makedirs(self.folder, exist_ok=True)
 

@@ -60,6 +60,24 @@ class Fleet(FleetCase):
             self.assertEqual((report["verdict"], report["summary"]["failed"]), (verdict, failed))
             self.assertAlmostEqual(max(result["rel_l2"] for result in report["results"]) / worst, 1, places=9)
 
+    def test_a_golden_s_floors_of_fast_are_applied(self):
+        """Breaks if workers, who have the manifest as text, lacked what stands beside it, and judged nothing."""
+        golden = ROOT / "golden/tinyllama"
+        tokens = json.loads((golden / "manifest.json").read_text())["prompts"]["haiku"]["tokens"]
+        command = [self.program, "run", golden / "tinyllama-q4_k_m.gguf", "--tokens", ",".join(map(str, tokens)), "-n", "8"]
+        command += ["--math", "fast", "--sketch", "--checkpoints", "layers", "--log", self.folder / "fast.jsonl"]
+        subprocess.run(command, check=True, capture_output=True)
+        added = self.fleet("add", "dataset", golden / "q4_k_m.jsonl", "fast.jsonl", "--commit", "c0")
+        self.assertEqual(added.returncode, 0, added.stderr)
+        policy = shutil.copy(golden / "manifest.json", self.folder)
+        asking = ("--policy", policy, "--floor", "assay_fast_vs_f64")
+        table, answer = self.compare("dataset", *asking, code=2)
+        self.assertIn("fast_floors.json: is missing", str(query(table, "SELECT problem FROM results")))
+        shutil.copy(golden / "fast_floors.json", self.folder)
+        table, answer = self.compare("dataset", *asking, code=0)
+        self.assertEqual(query(table, "SELECT pass, problem IS NULL OR problem = '' FROM results"), [(True, True)])
+        self.compare("dataset", "--policy", policy, code=1)  # by the floors of exact it is too far off
+
     def test_logs_of_batches_are_runs(self):
         def add(name, facts, order=1, last=0.5):
             lines = [{"assay": 1, "model": {"name": "m", "type": "F32"}, "tokens": [[1, 2], [3, 4]][::order],

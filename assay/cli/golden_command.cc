@@ -79,6 +79,7 @@ int tell(const std::vector<GoldenCheck>& checks) {
     for (const std::string& wide : check.wide) {
       print_warning(printable(check.model) + ": " + wide + "; measure the floors again");
     }
+    for (const std::string& what : check.unverified) print_warning(what);
     for (const std::string& problem : check.problems) print_error(problem);
     if (!check.problems.empty()) exit_code = kNotComparable;
   }

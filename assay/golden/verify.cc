@@ -198,7 +198,15 @@ class Verifier {
     for (const std::string& what : problems.value_or(std::vector<std::string>())) {
       problem(folder_ + name, what, mend);
     }
-    if (problems || !is_needed || !others_have(name)) return;
+    if (problems || !is_needed) return;
+    if (!others_have(name)) {
+      check_.unverified.push_back(
+          fmt::format("{}{} is not there, nor in another golden: that the engine still computes "
+                      "what it did was "
+                      "not verified; {} writes it",
+                      folder_, name, mend));
+      return;
+    }
     problem(folder_ + name, "is missing, and other goldens have one",
             "restore it with git checkout, or measure it: " + mend);
   }

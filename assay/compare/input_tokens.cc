@@ -15,9 +15,8 @@ constexpr const char* kInputHint =
 
 // Whether `a` from its `skipped`th on is the beginning of `b`, or as much as both have.
 bool follows(const std::vector<int64_t>& a, size_t skipped, const std::vector<int64_t>& b) {
-  constexpr size_t kMinInCommon = 3;
   const size_t common = std::min(a.size() - std::min(skipped, a.size()), b.size());
-  return common >= kMinInCommon &&
+  return common >= kMinTokensInCommon &&
          std::equal(b.begin(), b.begin() + static_cast<std::ptrdiff_t>(common),
                     a.begin() + static_cast<std::ptrdiff_t>(skipped));
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,6 +13,9 @@ namespace assay {
 
 // How many tokens one of two logs may have before the other's first.
 inline constexpr int64_t kMaxShift = 16;
+
+// How many tokens must be the same where one of two logs has tokens before the other's first.
+inline constexpr size_t kMinTokensInCommon = 3;
 
 // Whether both headers name the tokens of their prompts.
 bool have_tokens(const LogIndex& ref, const LogIndex& got);

@@ -5,6 +5,8 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "assay/compare/input_tokens.h"
+#include "assay/compare/token_prefixes.h"
 
 namespace assay {
 namespace {
@@ -97,22 +100,20 @@ std::vector<PairingKey> keys_of_padding(const LogIndex& log, int own, int other)
   return keys;
 }
 
-// The first tokens, and those from which on another sequence may begin with them: see
-// left_out_offset(). Of short ones the first token alone.
-std::vector<PairingKey> keys_of_beginning(const LogIndex& log, int own, int other) {
-  constexpr std::ptrdiff_t kTokens = 3;  // as many as left_out_offset() asks for
-  constexpr int kShort = 2;              // and further, of either log
-  std::vector<PairingKey> keys;
-  const Tokens& all = tokens_of(log);
-  if (all.empty()) return keys;
-  if (std::ssize(all) < kTokens) keys.emplace_back(kShort + own, Tokens{all.front()});
-  keys.emplace_back(kShort + other, Tokens{all.front()});
-  for (std::ptrdiff_t from = 0; from <= kMaxShift && from + kTokens <= std::ssize(all); ++from) {
-    const Tokens part(all.begin() + from, all.begin() + from + kTokens);
-    if (from == 0) keys.emplace_back(own, part);
-    keys.emplace_back(other, part);
+using Beginning = std::vector<int64_t>;
+using Beginnings = std::set<Beginning>;
+
+// The tokens from a later one on, of which at most kMaxShift are before it, where another sequence
+// begins with the same as they: see left_out_offset().
+std::vector<std::span<const int64_t>> later_parts(std::span<const int64_t> tokens,
+                                                  const Beginnings& of_others) {
+  std::vector<std::span<const int64_t>> parts;
+  for (size_t from = 1; from <= kMaxShift && from + kMinTokensInCommon <= tokens.size(); ++from) {
+    const auto begin = tokens.subspan(from, kMinTokensInCommon);
+    if (!of_others.contains(Beginning(begin.begin(), begin.end()))) continue;
+    parts.push_back(tokens.subspan(from));
   }
-  return keys;
+  return parts;
 }
 
 class SequencePairer {
@@ -137,8 +138,7 @@ class SequencePairer {
                  [](const LogIndex& got) { return keys_of_padding(got, kInGot, kInRef); },
                  [&](LogIndex& a, LogIndex& b) { return is_padded(a, b); });
     take_of_same_name([](const LogIndex& a, const LogIndex& b) { return fit(a, b); });
-    take_by_keys([](const LogIndex& ref) { return keys_of_beginning(ref, kInRef, kInGot); },
-                 [](const LogIndex& got) { return keys_of_beginning(got, kInGot, kInRef); }, fit);
+    take_by_beginning();
     take_of_same_name([](const LogIndex& a, const LogIndex& b) {
       return tokens_of(a).empty() || tokens_of(b).empty();
     });
@@ -204,6 +204,44 @@ class SequencePairer {
         join(pair, *place);
         break;
       }
+    }
+  }
+
+  // Pairs each sequence that has no partner yet with the first that fit()s it.
+  void take_by_beginning() {
+    Beginnings of_ref;
+    Beginnings of_got;
+    const auto add = [](Beginnings& all, const Tokens& tokens) {
+      if (tokens.size() < kMinTokensInCommon) return;
+      all.emplace(tokens.begin(), tokens.begin() + kMinTokensInCommon);
+    };
+    for (const SequencePair& pair : pairs_) {
+      if (pair.got < 0) add(of_ref, tokens_of(ref_of(pair)));
+    }
+    std::vector<TokenPrefixes::Entry> from_first;
+    std::vector<TokenPrefixes::Entry> from_later;
+    for (size_t i = 0; i < got_.size(); ++i) {
+      const Tokens& tokens = tokens_of(*got_[i]);
+      if (taken_[i] || tokens.empty()) continue;
+      add(of_got, tokens);
+      from_first.push_back({tokens, i});
+      for (const auto part : later_parts(tokens, of_ref)) from_later.push_back({part, i});
+    }
+    TokenPrefixes whole(std::move(from_first));
+    TokenPrefixes later(std::move(from_later));
+    for (SequencePair& pair : pairs_) {
+      const Tokens& tokens = tokens_of(ref_of(pair));
+      if (pair.got >= 0 || tokens.empty()) continue;
+      size_t first = got_.size();
+      const auto add_place = [&](std::optional<size_t> place) {
+        if (place) first = std::min(first, *place);
+      };
+      add_place(whole.first(tokens, 1, taken_));
+      add_place(later.first(tokens, kMinTokensInCommon, taken_));
+      for (const auto part : later_parts(tokens, of_got)) {
+        add_place(whole.first(part, kMinTokensInCommon, taken_));
+      }
+      if (first < got_.size()) join(pair, first);
     }
   }
 

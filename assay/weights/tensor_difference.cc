@@ -9,6 +9,8 @@
 #include <optional>
 #include <string>
 
+#include "assay/report/text_table.h"
+#include "assay/weights/off_rows.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/reference/dequantize.h"
 
@@ -24,6 +26,7 @@ float most_of(TensorType type) {
 struct Sums {
   double difference = 0.0;     // of the squares of got - ref
   double storing = 0.0;        // the same that the types cost
+  double of_storing = 0.0;     // of the squares of what storing each block costs
   double ref = 0.0;            // of the reference's squares
   double along = 0.0;          // of ref * (got - ref)
   double along_storing = 0.0;  // the same that the types make
@@ -33,6 +36,7 @@ struct Sums {
   void add(const Sums& other) {
     difference += other.difference;
     storing += other.storing;
+    of_storing += other.of_storing;
     ref += other.ref;
     along += other.along;
     along_storing += other.along_storing;
@@ -68,7 +72,8 @@ struct RowSums {
   Sums all;
   WorstBlock by_difference;  // the one with the greatest difference
   WorstBlock by_share;       // with the greatest, of the squares that the reference has there
-  bool is_finite = true;
+  bool ref_is_finite = true;
+  bool got_is_finite = true;
 };
 
 bool is_exact(TensorType type) {
@@ -140,7 +145,8 @@ class RowComparer {
       sums.by_share.take({unit.ref > 0.0 ? unit.difference / unit.ref : INFINITY, row, begin});
     }
     const auto finite = [](float x) { return std::isfinite(x); };
-    sums.is_finite = std::ranges::all_of(ref_row_, finite) && std::ranges::all_of(got_row_, finite);
+    sums.ref_is_finite = std::ranges::all_of(ref_row_, finite);
+    sums.got_is_finite = std::ranges::all_of(got_row_, finite);
     return sums;
   }
 
@@ -162,6 +168,7 @@ class RowComparer {
       sums.scatter += ref * ref * storing;
       sums.max_abs = std::max(sums.max_abs, std::fabs(got - ref));
     }
+    sums.of_storing = sums.storing * sums.storing;
     return sums;
   }
 
@@ -202,6 +209,17 @@ std::string unjudged_reason(TensorType ref, TensorType got, double expected) {
   return {};
 }
 
+void tell(const OffRows& off, TensorResult& result) {
+  result.row = off.first;
+  const std::string rows = off.first == off.last
+                               ? fmt::format("row {}", off.first)
+                               : fmt::format("rows {} to {}", off.first, off.last);
+  result.reason = fmt::format("{}{} {} off by {}, {} expected there", rows,
+                              off.is_one_of_several ? ", and others," : "",
+                              off.first == off.last && !off.is_one_of_several ? "is" : "are",
+                              short_number(off.rel_l2), short_number(off.expected));
+}
+
 }  // namespace
 
 void read_row(const GgufTensor& tensor, int64_t row, std::span<float> out) {
@@ -231,11 +249,13 @@ void measure_tensor(const GgufTensor& ref, const GgufTensor& got, const WeightsO
   WorstBlock by_share;
   int64_t infinite_row = -1;
   int64_t scaled_row = -1;
+  std::vector<RowSquares> squares;
   for (int64_t row = 0; row < ref.rows(); ++row) {
     const RowSums& sums = rows[static_cast<size_t>(row)];
     all.add(sums.all);
     if (scaled_row < 0 && wrong_factor(sums.all, options.k)) scaled_row = row;
-    if (!sums.is_finite && infinite_row < 0) infinite_row = row;
+    squares.push_back({sums.all.difference, sums.all.storing, sums.all.of_storing, sums.all.ref});
+    if (!(sums.ref_is_finite && sums.got_is_finite) && infinite_row < 0) infinite_row = row;
     by_difference.take(sums.by_difference);
     by_share.take(sums.by_share);
   }
@@ -245,7 +265,12 @@ void measure_tensor(const GgufTensor& ref, const GgufTensor& got, const WeightsO
   if (infinite_row >= 0) {
     result.status = TensorStatus::kWrong;
     result.row = infinite_row;
-    result.reason = "holds NaN or an infinity";
+    const RowSums& sums = rows[static_cast<size_t>(infinite_row)];
+    result.reason = fmt::format("{} NaN or an infinity in row {}",
+                                sums.ref_is_finite   ? "holds"
+                                : sums.got_is_finite ? "the reference, and not the file, holds"
+                                                     : "the reference, too, holds",
+                                infinite_row);
     return;
   }
   if (all.difference == 0.0) {
@@ -279,8 +304,10 @@ void measure_tensor(const GgufTensor& ref, const GgufTensor& got, const WeightsO
   const double most = kBlockK * kBlockK * all.storing;
   const bool is_far_off = !(by_difference.by <= most / n_units);
   const WorstBlock& worst = is_far_off ? by_difference : by_share;
+  const auto off = off_rows(squares, std::max(options.k, kRowsK));
   if (!(all.difference <= options.k * options.k * all.storing)) {
     result.status = TensorStatus::kWrong;
+    if (off) tell(*off, result);
   } else if (!(result.rel_l2 < kMeaningless)) {
     result.status = TensorStatus::kWrong;
     result.reason =
@@ -293,6 +320,9 @@ void measure_tensor(const GgufTensor& ref, const GgufTensor& got, const WeightsO
         "a block of row {} from column {} on is off by {:.3g} of {}", result.row, result.column,
         is_far_off ? relative(worst.by, all.ref / n_units) : std::sqrt(worst.by),
         is_far_off ? "its tensor" : "what the reference has there");
+  } else if (off) {
+    result.status = TensorStatus::kWrong;
+    tell(*off, result);
   } else if (const auto factor = wrong_factor(all, options.k)) {
     result.status = TensorStatus::kWrong;
     result.reason = fmt::format("is the reference's times {}, which rounding does not make",

@@ -227,6 +227,24 @@ TEST_F(CompareWeights, CodesThatAreCutOffAreWrong) {
   EXPECT_NEAR(of(comparison, kUp).ratio(), 2.0, 0.1);
 }
 
+// What would break: a thread's share of the rows, or the last ones, that take a path which cuts
+// off: of the whole tensor that is not more than another quantiser may lose.
+TEST_F(CompareWeights, CodesThatAreCutOffInSomeRowsAreWrong) {
+  EditedModel cut = got_;
+  Values values = got_.values(kUp);
+  const auto columns = static_cast<size_t>(ref_.find_tensor(kUp)->columns());
+  for (size_t i = 192 * columns; i < values.size(); ++i) {
+    values[i] = std::bit_cast<float>(std::bit_cast<uint32_t>(values[i]) & 0xFFFF0000U);
+  }
+  cut.put(kUp, values, TensorType::kBF16);
+  const WeightsComparison comparison = compare_weights(ref_, cut.gguf(), {});
+  const TensorResult& result = of(comparison, kUp);
+  EXPECT_EQ(result.status, TensorStatus::kWrong);
+  EXPECT_LT(result.ratio(), 1.5);
+  EXPECT_EQ(result.row, 192);
+  EXPECT_THAT(result.reason, HasSubstr("rows 192 to 255 are off by"));
+}
+
 // What would break: `!(error <= limit)` written as `error > limit`.
 TEST_F(CompareWeights, NotANumberIsWrong) {
   for (const float value : {std::numeric_limits<float>::quiet_NaN(), INFINITY}) {
@@ -237,7 +255,7 @@ TEST_F(CompareWeights, NotANumberIsWrong) {
          {compare_weights(ref_, got, {}), compare_weights(got, ref_, {}),
           compare_weights(got, got, {}), compare_weights(ref_, got, {.max_rel_l2 = 10.0})}) {
       EXPECT_EQ(comparison.verdict, WeightsVerdict::kMismatch);
-      EXPECT_THAT(of(comparison, kUp).reason, HasSubstr("NaN or an infinity"));
+      EXPECT_THAT(of(comparison, kUp).reason, HasSubstr("NaN or an infinity in row 0"));
     }
   }
 }

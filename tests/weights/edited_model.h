@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -50,6 +51,19 @@ class EditedModel {
     Values all = values(name);
     change(all);
     put(name, all, at(name).type);
+  }
+
+  // Changes each block of a tensor's bytes, and says that it is of another type, if one is given.
+  void edit_blocks(const std::string& name, const std::function<void(uint8_t* block)>& change,
+                   std::optional<TensorType> type = {}) {
+    GgufTensor& tensor = at(name);
+    std::string bytes(tensor.data.size(), '\0');
+    std::memcpy(bytes.data(), tensor.data.data(), bytes.size());
+    for (size_t i = 0; i < bytes.size(); i += tensor_type_info(tensor.type).block_bytes) {
+      change(reinterpret_cast<uint8_t*>(bytes.data() + i));
+    }
+    tensor.type = type.value_or(tensor.type);
+    tensor.data = std::as_bytes(std::span<const char>(made_.emplace_back(std::move(bytes))));
   }
 
   // The values of all matrices whose rows are whole blocks of another type, stored as that.

@@ -225,6 +225,15 @@ TEST_F(CompareWeights, CodesThatAreCutOffAreWrong) {
   const WeightsComparison comparison = compare_weights(ref_, cut.gguf(), {});
   EXPECT_EQ(of(comparison, kUp).status, TensorStatus::kWrong);
   EXPECT_NEAR(of(comparison, kUp).ratio(), 2.0, 0.1);
+  // Towards zero is a factor, too; down is none.
+  EXPECT_THAT(of(comparison, kUp).reason, HasSubstr("times 0.99"));
+  const Values right = got_.values(kUp);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i] <= right[i]) continue;
+    values[i] = std::bit_cast<float>(std::bit_cast<uint32_t>(values[i]) + 0x10000U);
+  }
+  cut.put(kUp, values, TensorType::kBF16);
+  EXPECT_THAT(of(compare_weights(ref_, cut.gguf(), {}), kUp).reason, HasSubstr("cut off"));
 }
 
 // What would break: a thread's share of the rows, or the last ones, that take a path which cuts
@@ -330,6 +339,11 @@ TEST_F(CompareWeights, ATiedOutputIsTheEmbedding) {
   stated.tensors.back().name = "output.weight";
   EXPECT_EQ(compare_weights(without, stated.gguf(), {}).verdict, WeightsVerdict::kMatch);
   EXPECT_EQ(compare_weights(stated.gguf(), without, {}).verdict, WeightsVerdict::kMatch);
+  // The model's own is not its embedding.
+  EXPECT_EQ(of(compare_weights(ref_, without, {}), "output.weight").reason,
+            "is not in the file, so that engines use its token_embd.weight");
+  EXPECT_EQ(of(compare_weights(without, ref_, {}), "output.weight").reason,
+            "is not in the reference, which uses its token_embd.weight");
 }
 
 // What would break: two roundings of one model, of which neither says what the other should be,

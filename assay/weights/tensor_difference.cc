@@ -99,20 +99,33 @@ class Storing {
         bytes_(is_exact(type) ? 0 : row_bytes(type, columns)),
         read_(static_cast<size_t>(columns)) {}
 
-  // `row` as the type has it; itself where it cannot be stored.
+  // `row` as the type has it; itself where it cannot be stored. Blocks hold more than their scales
+  // can be, 127 times as much in Q8_0, and are the same of all weights times a power of two.
   std::span<const float> stored(std::span<const float> row) {
     const auto fits = [most = most_of(type_)](float x) { return std::fabs(x) <= most; };
-    if (is_exact(type_) || !std::ranges::all_of(row, fits)) return row;
+    if (is_exact(type_)) return row;
+    if (std::ranges::all_of(row, fits)) return stored_as_is(row);
+    constexpr int kDown = -10;
+    small_.assign(row.begin(), row.end());
+    for (float& x : small_) x = std::ldexp(x, kDown);
+    if (!is_block_type(type_) || !std::ranges::all_of(small_, fits)) return row;
+    stored_as_is(small_);
+    for (float& x : read_) x = std::ldexp(x, -kDown);
+    return read_;
+  }
+
+ private:
+  std::span<const float> stored_as_is(std::span<const float> row) {
     const auto n = static_cast<int64_t>(row.size());
     quantize_row(type_, row.data(), n, bytes_.data());
     dequantize_row(type_, bytes_.data(), n, read_.data());
     return read_;
   }
 
- private:
   TensorType type_;
   std::vector<std::byte> bytes_;
   std::vector<float> read_;
+  std::vector<float> small_;
 };
 
 // What compares rows, and its memory; one a thread.

@@ -214,6 +214,26 @@ TEST_F(CompareWeights, BFloat16HoldsLargeWeights) {
   EXPECT_EQ(compare_weights(large.gguf(), stored.gguf(), {}).verdict, WeightsVerdict::kMatch);
 }
 
+// What would break: a right file called wrong for weights that blocks hold, though their scales
+// could not be so large.
+TEST_F(CompareWeights, BlocksHoldLargeWeights) {
+  EditedModel large = got_;
+  large.edit(kUp, [](Values& w) {
+    for (float& x : w) x *= 0x1p14F / 40.0F;
+    w[3] = 0x1p16F;
+  });
+  Values values = values_of(large, kUp);
+  const Gguf ref = large.gguf();
+  for (float& x : values) x *= 0x1p-10F;
+  for (const TensorType type : {TensorType::kQ8_0, TensorType::kQ4_0}) {
+    EditedModel stored = large;
+    stored.put(kUp, values, type);
+    // The scales, times 1024: ten more in the exponent.
+    stored.edit_blocks(kUp, [](uint8_t* block) { block[1] = static_cast<uint8_t>(block[1] + 40); });
+    EXPECT_EQ(compare_weights(ref, stored.gguf(), {}).verdict, WeightsVerdict::kMatch);
+  }
+}
+
 // What would break: a quantiser that cuts codes off where it should round them.
 TEST_F(CompareWeights, CodesThatAreCutOffAreWrong) {
   EditedModel cut = got_;

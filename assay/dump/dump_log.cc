@@ -28,7 +28,8 @@ namespace assay {
 namespace {
 
 constexpr int64_t kMostOfRow = kMaxLineBytes / 2;  // a digit and a comma each
-constexpr const char* kHint = "give a dump of a model's activations; see docs/dumps.md";
+constexpr const char* kHint =
+    "give a dump of a model's activations, with tokens before all other axes; see docs/dumps.md";
 
 // One forward pass of one rank.
 struct Pass {
@@ -221,7 +222,8 @@ class LogMaker {
     const bool may_be_whole = shape.size() == 4 && shape[1] == shape[2];
     if (is_checkpoint(tensor.name) && !may_be_whole) {
       throw Error(what, tensor.file.empty() ? path_ : tensor.file,
-                  "save it for all tokens, or leave it out with assay import --skip");
+                  "save it for all tokens, which come before all other axes, or leave it out with "
+                  "assay import --skip");
     }
     without_rows_.push_back(tensor.name);
     if (without_rows_.size() == 1) why_without_ = what;

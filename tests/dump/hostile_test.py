@@ -55,7 +55,7 @@ class Hostile(DumpCase):
         cut = whole | {"layer_0_output": values["layer_0_output"][:-1]}
         rows = len(values["layer_0_output"])
         shape = f"'layer_0_output' has the shape [{rows - 1},{len(values['layer_0_output'][0])}]"
-        remedy = "save it for all tokens, or leave it out with assay import --skip"
+        remedy = "save it for all tokens, which come before all other axes, or leave it out with assay import --skip"
         for more, counted in (({}, "as its other tensors have it"), ({"input_ids": np.array(IDS)}, "by 'input_ids'")):
             safetensors.numpy.save_file(cut | more, self.folder / "dump.safetensors")
             self.refused("dump.safetensors", "dump.safetensors", f"{shape}, and {rows} rows, {counted}, are expected", remedy)
@@ -234,6 +234,10 @@ class Hostile(DumpCase):
         self.assertNotIn("up_proj", answer.stdout)
         np.savez(self.folder / "model.npz", **{"model.layers.0.mlp.up_proj.weight": weights})
         self.refused("model.npz", "holds no tensor")
+
+    def test_a_tensor_whose_tokens_do_not_come_first_is_named(self):
+        np.savez(self.folder / "dump.npz", input_ids=np.arange(24), layer_0_attn=np.zeros((4, 24, 32), np.float32))
+        self.refused("dump.npz", "'layer_0_attn' has the shape [4,24,32], and 24 rows", "before all other axes")
 
     def test_a_glob_that_leaves_nothing_out_is_a_typing_error(self):
         np.savez(self.folder / "one.npz", layer_0_output=np.ones((3, 4), np.float32))

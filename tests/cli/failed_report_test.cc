@@ -167,7 +167,7 @@ TEST_F(FailedReport, AFileOfAModelFolderIsNotOverwritten) {
                                      HasSubstr("the log would overwrite the model")));
     }
   }
-  // A report beside them is none, the first time and the second.
+  // A report may lie beside them, the first time and the second.
   for (const char* text : {"", "{}"}) {
     if (*text != 0) put("model/r.json", text);
     const std::string err = run({"weights", model, log_, "-o", model + "/r.json"}).err;

@@ -245,7 +245,7 @@ TEST_F(CompareWeights, CodesThatAreCutOffAreWrong) {
   const WeightsComparison comparison = compare_weights(ref_, cut.gguf(), {});
   EXPECT_EQ(of(comparison, kUp).status, TensorStatus::kWrong);
   EXPECT_NEAR(of(comparison, kUp).ratio(), 2.0, 0.1);
-  // Towards zero is a factor, too; down is none.
+  // Towards zero is a factor, too; down is not.
   EXPECT_THAT(of(comparison, kUp).reason, HasSubstr("times 0.99"));
   const Values right = got_.values(kUp);
   for (size_t i = 0; i < values.size(); ++i) {

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/cpu_quota.h"
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/interrupt.h"
@@ -22,7 +23,7 @@ namespace assay {
 namespace {
 
 // What ASSAY_THREADS gives, for programs that run side by side, or all that this process may run
-// on.
+// on, as far as its control groups leave it their time.
 int usable_processors() {
   if (const std::string given = environment("ASSAY_THREADS"); !given.empty()) {
     int count = 0;
@@ -36,8 +37,12 @@ int usable_processors() {
   }
   cpu_set_t set;
   CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 1024U));
+  const int processors = sched_getaffinity(0, sizeof(set), &set) == 0
+                             ? CPU_COUNT(&set)
+                             : static_cast<int>(std::thread::hardware_concurrency());
+  // With more threads than a quota has processors, all would stop for the rest of each period.
+  const double most = cpu_quota().value_or(kMaxThreads);
+  return std::clamp(processors, 1, static_cast<int>(std::clamp<double>(most, 1, kMaxThreads)));
 }
 
 // Decode gives the pool a new loop every few microseconds, and sleeping and waking takes longer

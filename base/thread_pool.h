@@ -14,8 +14,8 @@ inline constexpr int kMaxThreads = 1024;
 class ThreadPool {
  public:
   // `n_threads` from 1 to kMaxThreads, or 0 for as many as ASSAY_THREADS gives, without which it is
-  // one per processor this process may use. Throws Error if either is another, or the system
-  // refuses the threads.
+  // one per processor this process may use, and no more than a container's quota has. Throws Error
+  // if either is another, or the system refuses the threads.
   explicit ThreadPool(int n_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

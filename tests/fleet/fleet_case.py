@@ -12,7 +12,8 @@ from pathlib import Path
 try:
     import duckdb
     import numpy  # noqa: F401
-    import pyarrow  # noqa: F401
+    import pyarrow.compute
+    import pyarrow.parquet  # noqa: F401
 except ImportError as missing:
     print(missing)
     sys.exit(77)

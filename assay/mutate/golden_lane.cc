@@ -158,7 +158,7 @@ GoldenLane run_golden_lane(const GoldenCase& golden, const Fault* fault, Kernels
   const int64_t n_layers = mutant.model().config().n_layers;
   GoldenJudge everything(golden, n_layers, false);
   GoldenJudge op_level(golden, n_layers, true);
-  SnapshotProbe snapshot(n_layers);
+  SnapshotProbe snapshot(n_layers, SnapshotProbe::Keeps::kHashes);
   Judges judges({&everything, &op_level});
   if (!golden.snapshot.empty()) judges = Judges({&everything, &op_level, &snapshot});
   const bool same_tokens = follows_golden(mutant, golden, judges);

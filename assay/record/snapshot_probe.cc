@@ -10,8 +10,8 @@
 
 namespace assay {
 
-SnapshotProbe::SnapshotProbe(int64_t n_layers)
-    : states_(static_cast<size_t>(n_layers) * kCheckpoints) {}
+SnapshotProbe::SnapshotProbe(int64_t n_layers, Keeps keeps)
+    : states_(static_cast<size_t>(n_layers) * kCheckpoints), keeps_(keeps) {}
 
 void SnapshotProbe::observe(Checkpoint checkpoint, int layer, int64_t first_token_idx,
                             int64_t n_tokens, int64_t width, const float* values) {
@@ -20,6 +20,8 @@ void SnapshotProbe::observe(Checkpoint checkpoint, int layer, int64_t first_toke
   if (!state) state = std::make_unique<State>();
   const std::span all(values, static_cast<size_t>(n_tokens * width));
   state->hash.update(std::as_bytes(all));
+  positions_ = std::max(positions_, first_token_idx + n_tokens);
+  if (keeps_ == Keeps::kHashes) return;
   for (const float each : all) {
     const uint64_t signs = sketch_signs(state->count++);
     if (!std::isfinite(each)) continue;
@@ -31,7 +33,6 @@ void SnapshotProbe::observe(Checkpoint checkpoint, int layer, int64_t first_toke
       state->sums[k] += std::bit_cast<double>(bits ^ ((~signs >> k) << 63U));
     }
   }
-  positions_ = std::max(positions_, first_token_idx + n_tokens);
 }
 
 SnapshotProbe::Result SnapshotProbe::result() {

@@ -15,7 +15,9 @@ namespace assay {
 // Hashes every checkpoint that an engine computes, over all positions.
 class SnapshotProbe : public Probe {
  public:
-  explicit SnapshotProbe(int64_t n_layers);
+  // kHashes: norms and sums, which say how large a change is, stay 0.
+  enum class Keeps { kAll, kHashes };
+  explicit SnapshotProbe(int64_t n_layers, Keeps keeps = Keeps::kAll);
 
   bool wants(Checkpoint, int) override { return true; }
   void observe(Checkpoint checkpoint, int layer, int64_t first_token_idx, int64_t n_tokens,
@@ -39,6 +41,7 @@ class SnapshotProbe : public Probe {
 
   std::vector<std::unique_ptr<State>> states_;  // [n_layers, kCheckpoints]; null: not seen
   int64_t positions_ = 0;
+  Keeps keeps_;
 };
 
 }  // namespace assay

@@ -1,20 +1,28 @@
 #pragma once
 
-#include <cstddef>
 #include <functional>
-#include <span>
+#include <string>
 #include <vector>
 
-#include "assay/mistakes/mistake.h"
+#include "assay/mistakes/block_layout.h"
 
 namespace assay::mistakes {
 
-using BlockEdit = std::function<void(std::span<std::byte> block)>;
+using BlockEdit = std::function<void(Bytes block)>;
 
-// A wrong reading of the blocks of a type, which reads the edited bytes of each rightly.
-Mistake misread_blocks(TensorType type, const char* text, const BlockEdit& edit);
+// A way to get the blocks of a type wrong: an edit of the bytes of each, which then are read
+// rightly. An engine that reads blocks so, and a file that a quantiser packed so, have the same
+// weights.
+struct BlockMistake {
+  TensorType type;
+  std::string reading;  // of an engine: "takes ..."; empty where none reads so
+  std::string packing;  // of a file's tensor: "has ..."
+  BlockEdit edit;
+  std::string fault = {};  // its name where it is injected, too,
+  std::string what = {};   // and what an engine does then
+};
 
-// Of the parts of a block: their scales and minimums, and the order of their codes.
-std::vector<Mistake> block_part_mistakes();
+// Those of all types, in the order in which a search tries them.
+std::vector<BlockMistake> block_edits();
 
 }  // namespace assay::mistakes

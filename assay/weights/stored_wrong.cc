@@ -7,9 +7,10 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
-#include "assay/weights/packing_mistakes.h"
+#include "assay/mistakes/blocks.h"
 #include "assay/weights/tensor_difference.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/reference/dequantize.h"
@@ -200,7 +201,7 @@ std::string by_name(const Gguf& ref_file, const GgufTensor& ref, const Sample& s
 
 // The reference's rows as `stored`, with an edit of each block, and read as the type of `got`.
 Guess packed(const GgufTensor& ref, const GgufTensor& got, TensorType stored,
-             std::function<void(uint8_t* block)> edit) {
+             mistakes::BlockEdit edit) {
   return [&ref, type = got.type, stored, edit = std::move(edit)](int64_t at) -> std::optional<Row> {
     constexpr float kMost = 65504.0F;  // what quantize_row() takes
     if (at >= ref.rows()) return std::nullopt;
@@ -208,10 +209,10 @@ Guess packed(const GgufTensor& ref, const GgufTensor& got, TensorType stored,
     if (!std::ranges::all_of(row, [](float x) { return std::fabs(x) <= kMost; })) {
       return std::nullopt;
     }
-    std::vector<uint8_t> bytes(row_bytes(stored, std::ssize(row)));
+    std::vector<std::byte> bytes(row_bytes(stored, std::ssize(row)));
     quantize_row(stored, row.data(), std::ssize(row), bytes.data());
     const auto block = static_cast<size_t>(tensor_type_info(stored).block_bytes);
-    for (size_t i = 0; edit && i < bytes.size(); i += block) edit(bytes.data() + i);
+    for (size_t i = 0; edit && i < bytes.size(); i += block) edit({bytes.data() + i, block});
     dequantize_row(type, bytes.data(), std::ssize(row), row.data());
     return row;
   };
@@ -231,13 +232,18 @@ std::string by_packing(const GgufTensor& ref, const GgufTensor& got, const Sampl
     least = left;
     sentence = said;
   };
-  for (const PackingMistake& mistake : packing_mistakes(got.type)) {
-    attempt(packed(ref, got, got.type, mistake.edit), mistake.sentence);
+  for (const mistakes::BlockMistake& mistake : mistakes::block_edits()) {
+    if (mistake.type == got.type)
+      attempt(packed(ref, got, got.type, mistake.edit), mistake.packing);
   }
-  for (const TensorType type : types_as_large(got.type)) {
+  const TensorTypeInfo& own = tensor_type_info(got.type);
+  for (const TensorType type : kAllTensorTypes) {
+    const TensorTypeInfo& other = tensor_type_info(type);
+    const bool is_as_large = other.block_elements == own.block_elements &&
+                             other.block_bytes == own.block_bytes && can_quantize(type);
+    if (type == got.type || !is_as_large) continue;
     attempt(packed(ref, got, type, {}),
-            fmt::format("holds the bytes of {}, which are read as {}", tensor_type_info(type).name,
-                        tensor_type_info(got.type).name));
+            fmt::format("holds the bytes of {}, which are read as {}", other.name, own.name));
   }
   return sentence;
 }

@@ -178,6 +178,32 @@ TEST_F(CausesOfBlocks, NamesPartsThatAreTakenForOthers) {
   }
 }
 
+TEST_F(CausesOfBlocks, NamesHighBitsOfOtherElements) {
+  // Q6_K: the four pairs of bits of a byte are of elements that are 32 apart.
+  EditedBlocks neighbours(
+      [](std::byte* block, int64_t, int64_t) {
+        std::byte own[64];
+        std::copy_n(block + 128, 64, own);
+        std::fill_n(block + 128, 64, std::byte{0});
+        for (int i = 0; i < 256; ++i) {
+          const std::byte pair = own[i / 4] >> (i % 4 * 2) & std::byte{3};
+          block[128 + i / 128 * 32 + i % 32] |= pair << (i % 128 / 32 * 2);
+        }
+      },
+      Checkpoint::kFfnOut, TensorType::kQ6_K);
+  // The codes without the 32 that is taken off.
+  EditedBlocks with_sign(
+      [](std::byte* block, int64_t, int64_t) {
+        for (int i = 128; i < 192; ++i) block[i] ^= std::byte{0xAA};
+      },
+      Checkpoint::kFfnOut, TensorType::kQ6_K);
+  for (const char* set : {"ops", "layers", "logits"}) {
+    expect("qwen3", "q4_k_m", neighbours, set,
+           "takes the high bits of a byte for those of neighbours");
+    expect("qwen3", "q4_k_m", with_sign, set, "takes the codes for numbers with a sign");
+  }
+}
+
 // The reading that the others differ from.
 TEST_F(CausesOfBlocks, NamesNothingOfARightReading) {
   ReadsQ4K right_too{PartsOfQ4K()};

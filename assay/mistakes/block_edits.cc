@@ -110,7 +110,7 @@ bool is_injected(const BlockLayout& layout, const char* fault) {
   constexpr std::pair<TensorType, const char*> kLeftOut[] = {{TensorType::kQ2_K, "min"},
                                                              {TensorType::kQ5_1, "scale-for-min"},
                                                              {TensorType::kQ5_K, "scale-for-min"}};
-  return layout.has_equal_steps && std::ranges::none_of(kLeftOut, [&](const auto& one) {
+  return layout.has_equal_steps() && std::ranges::none_of(kLeftOut, [&](const auto& one) {
            return one.first == layout.type && std::string_view(one.second) == fault;
          });
 }
@@ -277,7 +277,7 @@ std::vector<BlockMistake> block_edits() {
           exchange(2, 18, 16), "halves", "the two halves of a block's codes change places");
     }
     if (layout.parts.count > 0) add_parts(layout, add);
-    if (layout.has_equal_steps && !are_bytes) add_offsets(layout, add);
+    if (layout.has_equal_steps() && !are_bytes) add_offsets(layout, add);
   }
   return mistakes;
 }

@@ -144,16 +144,16 @@ constexpr BlockLayout kLayouts[] = {
      .high = {128, 64, 32, 2},
      .zero = 32,
      .parts = {.count = 16, .first = 192, .unpack = unpack_bytes<16>, .pack = pack_bytes<16>}},
-    {.type = TensorType::kIQ4_NL, .has_equal_steps = false, .scale = 0, .codes = {2, 16, 16, 4}},
+    {.type = TensorType::kIQ4_NL, .table = kUnevenSteps, .scale = 0, .codes = {2, 16, 16, 4}},
     {.type = TensorType::kIQ4_XS,
-     .has_equal_steps = false,
+     .table = kUnevenSteps,
      .scale = 0,
      .codes = {8, 128, 16, 4},
      .parts =
          {.count = 8, .first = 2, .lower_bits = 0xF, .unpack = unpack_eight, .pack = pack_eight}},
-    {.type = TensorType::kMXFP4, .has_equal_steps = false, .codes = {1, 16, 16, 4}},
+    {.type = TensorType::kMXFP4, .table = kFloats4, .codes = {1, 16, 16, 4}},
     {.type = TensorType::kNVFP4,
-     .has_equal_steps = false,
+     .table = kFloats4,
      .codes = {4, 32, 8, 4},
      .parts = {.count = 4, .first = 0, .unpack = unpack_bytes<4>, .pack = pack_bytes<4>}}};
 

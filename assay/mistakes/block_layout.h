@@ -29,6 +29,11 @@ struct BitField {
 std::vector<uint8_t> numbers_of(const BitField& field, Bytes block);
 void put_numbers(const BitField& field, std::span<const uint8_t> numbers, Bytes block);
 
+// What the codes of four bits stand for in the IQ4 types, and twice what floats of four bits are.
+inline constexpr int8_t kUnevenSteps[] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                          1,    13,   25,  38,  53,  69,  89,  113};
+inline constexpr int8_t kFloats4[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
 inline constexpr size_t kMostParts = 16;
 
 // The scales and minimums of a block's parts.
@@ -50,9 +55,9 @@ struct PartsLayout {
 
 struct BlockLayout {
   TensorType type;
-  // A weight is a scale times its code, less the zero point (or the minimum); if not, the code is
-  // an index in a table.
-  bool has_equal_steps = true;
+  // What each code stands for, where these are no equal steps; else a weight is a scale times its
+  // code, less the zero point or the minimum.
+  std::span<const int8_t> table = {};
   std::optional<size_t> scale = {};    // a binary16
   std::optional<size_t> minimum = {};  // likewise
   BitField codes;
@@ -60,6 +65,7 @@ struct BlockLayout {
   int zero = 0;        // the code of a weight of 0, of types without a minimum
   PartsLayout parts = {};
 
+  bool has_equal_steps() const { return table.empty(); }
   int code_bits() const { return codes.bits + high.bits; }
 };
 

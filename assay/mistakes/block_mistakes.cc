@@ -31,7 +31,7 @@ KernelHooks misread(MatrixEdit edit) {
 
 bool has_equal_steps(TensorType type) {
   const BlockLayout* layout = block_layout(type);
-  return layout != nullptr && layout->has_equal_steps;
+  return layout != nullptr && layout->has_equal_steps();
 }
 
 // The matrix that an op reads in blocks; of the embedding, the table.

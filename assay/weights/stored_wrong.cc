@@ -6,11 +6,13 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "assay/mistakes/blocks.h"
+#include "assay/weights/code_values.h"
 #include "assay/weights/tensor_difference.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/reference/dequantize.h"
@@ -199,21 +201,38 @@ std::string by_name(const Gguf& ref_file, const GgufTensor& ref, const Sample& s
   return {};
 }
 
-// The reference's rows as `stored`, with an edit of each block, and read as the type of `got`.
-Guess packed(const GgufTensor& ref, const GgufTensor& got, TensorType stored,
-             mistakes::BlockEdit edit) {
-  return [&ref, type = got.type, stored, edit = std::move(edit)](int64_t at) -> std::optional<Row> {
+// Rows of the reference as a type stores them, each stored once.
+class StoredRows {
+ public:
+  StoredRows(const GgufTensor& ref, TensorType type) : ref_(ref), type_(type) {}
+
+  // Empty where it cannot be stored.
+  const std::vector<std::byte>& operator[](int64_t at) {
+    std::vector<std::byte>& bytes = rows_[at];
     constexpr float kMost = 65504.0F;  // what quantize_row() takes
-    if (at >= ref.rows()) return std::nullopt;
-    Row row = row_of(ref, at);
-    if (!std::ranges::all_of(row, [](float x) { return std::fabs(x) <= kMost; })) {
-      return std::nullopt;
-    }
-    std::vector<std::byte> bytes(row_bytes(stored, std::ssize(row)));
-    quantize_row(stored, row.data(), std::ssize(row), bytes.data());
-    const auto block = static_cast<size_t>(tensor_type_info(stored).block_bytes);
+    if (!bytes.empty() || at >= ref_.rows()) return bytes;
+    const Row row = row_of(ref_, at);
+    if (!std::ranges::all_of(row, [](float x) { return std::fabs(x) <= kMost; })) return bytes;
+    bytes.resize(row_bytes(type_, std::ssize(row)));
+    quantize_row(type_, row.data(), std::ssize(row), bytes.data());
+    return bytes;
+  }
+
+ private:
+  const GgufTensor& ref_;
+  TensorType type_;
+  std::map<int64_t, std::vector<std::byte>> rows_;
+};
+
+// These, with an edit of each block, and read as the type of `got`.
+Guess packed(StoredRows& stored, const GgufTensor& got, mistakes::BlockEdit edit) {
+  return [&stored, &got, edit = std::move(edit)](int64_t at) -> std::optional<Row> {
+    std::vector<std::byte> bytes = stored[at];
+    if (bytes.empty()) return std::nullopt;
+    const auto block = static_cast<size_t>(tensor_type_info(got.type).block_bytes);
     for (size_t i = 0; edit && i < bytes.size(); i += block) edit({bytes.data() + i, block});
-    dequantize_row(type, bytes.data(), std::ssize(row), row.data());
+    Row row(static_cast<size_t>(got.columns()));
+    dequantize_row(got.type, bytes.data(), got.columns(), row.data());
     return row;
   };
 }
@@ -232,9 +251,9 @@ std::string by_packing(const GgufTensor& ref, const GgufTensor& got, const Sampl
     least = left;
     sentence = said;
   };
+  StoredRows as_got(ref, got.type);
   for (const mistakes::BlockMistake& mistake : mistakes::block_edits()) {
-    if (mistake.type == got.type)
-      attempt(packed(ref, got, got.type, mistake.edit), mistake.packing);
+    if (mistake.type == got.type) attempt(packed(as_got, got, mistake.edit), mistake.packing);
   }
   const TensorTypeInfo& own = tensor_type_info(got.type);
   for (const TensorType type : kAllTensorTypes) {
@@ -242,7 +261,8 @@ std::string by_packing(const GgufTensor& ref, const GgufTensor& got, const Sampl
     const bool is_as_large = other.block_elements == own.block_elements &&
                              other.block_bytes == own.block_bytes && can_quantize(type);
     if (type == got.type || !is_as_large) continue;
-    attempt(packed(ref, got, type, {}),
+    StoredRows as_other(ref, type);
+    attempt(packed(as_other, got, {}),
             fmt::format("holds the bytes of {}, which are read as {}", other.name, own.name));
   }
   return sentence;
@@ -260,6 +280,7 @@ std::string stored_wrong(const Gguf& ref_file, const GgufTensor& ref, const Gguf
     if (sentence.empty()) sentence = by_place(ref, sample, limit);
     if (sentence.empty()) sentence = by_name(ref_file, ref, sample, limit);
     if (sentence.empty()) sentence = by_packing(ref, got, sample);
+    if (sentence.empty()) sentence = wrong_code_values(ref, got, limit);
     if (!sentence.empty()) return sentence;
   }
   constexpr int64_t kMostElements = int64_t{1} << 25;  // each column reads all of them

@@ -45,7 +45,7 @@ class CompareWeights : public testing::Test {
     for (const TensorType type : {TensorType::kF32, TensorType::kQ8_0, TensorType::kQ4_0,
                                   TensorType::kIQ4_NL, TensorType::kNVFP4}) {
       EditedModel stored = edited;
-      const Values values = values_of(edited, name);
+      const Values values = edited.values_now(name);
       if (edited_is_matrix(edited, name)) stored.put(name, values, type);
       const WeightsComparison comparison = compare_weights(ref_, stored.gguf(), {});
       EXPECT_EQ(comparison.verdict, WeightsVerdict::kMismatch);
@@ -55,13 +55,6 @@ class CompareWeights : public testing::Test {
     }
   }
 
-  static Values values_of(const EditedModel& edited, const std::string& name) {
-    EditedModel copy = edited;
-    const GgufTensor& tensor = copy.at(name);
-    Values all(static_cast<size_t>(tensor.rows() * tensor.columns()));
-    dequantize_row(tensor.type, tensor.data.data(), std::ssize(all), all.data());
-    return all;
-  }
   static bool edited_is_matrix(const EditedModel& edited, const std::string& name) {
     EditedModel copy = edited;
     return copy.at(name).dims.size() > 1;
@@ -210,7 +203,7 @@ TEST_F(CompareWeights, BFloat16HoldsLargeWeights) {
   EditedModel large = got_;
   large.edit(kUp, [](Values& w) { w[3] = 1e6F; });
   EditedModel stored = large;
-  stored.put(kUp, values_of(large, kUp), TensorType::kBF16);
+  stored.put(kUp, large.values_now(kUp), TensorType::kBF16);
   EXPECT_EQ(compare_weights(large.gguf(), stored.gguf(), {}).verdict, WeightsVerdict::kMatch);
 }
 
@@ -222,7 +215,7 @@ TEST_F(CompareWeights, BlocksHoldLargeWeights) {
     for (float& x : w) x *= 0x1p14F / 40.0F;
     w[3] = 0x1p16F;
   });
-  Values values = values_of(large, kUp);
+  Values values = large.values_now(kUp);
   const Gguf ref = large.gguf();
   for (float& x : values) x *= 0x1p-10F;
   for (const TensorType type : {TensorType::kQ8_0, TensorType::kQ4_0}) {
@@ -425,9 +418,9 @@ TEST_F(CompareWeights, TernaryTypesAreJudgedWhereTheyHoldTheWeights) {
       for (float& x : w) x = std::fabs(x) < 0.02F ? 0.0F : std::copysign(0.03F, x);
     });
     const Gguf ref = ternary.gguf();
-    rounded.put(kWide, values_of(ternary, kWide), type);
+    rounded.put(kWide, ternary.values_now(kWide), type);
     EXPECT_EQ(compare_weights(ref, rounded.gguf(), {}).verdict, WeightsVerdict::kMatch);
-    Values damaged = values_of(ternary, kWide);
+    Values damaged = ternary.values_now(kWide);
     std::fill_n(damaged.begin() + 256, 256, 0.0F);
     rounded.put(kWide, damaged, type);
     comparison = compare_weights(ref, rounded.gguf(), {});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -32,6 +33,14 @@ class EditedModel {
 
   Values values(const std::string& name) const {
     const GgufTensor& tensor = *file_->find_tensor(name);
+    Values all(static_cast<size_t>(tensor.rows() * tensor.columns()));
+    dequantize_row(tensor.type, tensor.data.data(), std::ssize(all), all.data());
+    return all;
+  }
+
+  // Of the tensor as it is now.
+  Values values_now(const std::string& name) const {
+    const GgufTensor& tensor = *std::ranges::find(tensors, name, &GgufTensor::name);
     Values all(static_cast<size_t>(tensor.rows() * tensor.columns()));
     dequantize_row(tensor.type, tensor.data.data(), std::ssize(all), all.data());
     return all;

@@ -14,6 +14,7 @@ namespace assay {
 namespace {
 
 using testing::HasSubstr;
+using Values = EditedModel::Values;
 using Edit = std::function<void(uint8_t* block)>;
 
 constexpr const char* kDown = "blk.1.ffn_down.weight";  // rows of whole blocks of 256
@@ -65,6 +66,24 @@ TEST_F(PackingMistakes, OfBytesThatAreWrittenHereAreNamed) {
     for (int i = 2; i < 18; ++i) b[i] ^= 0x88;
   };
   EXPECT_THAT(said_of(TensorType::kQ4_0, without_offset), HasSubstr("codes with a sign"));
+}
+
+// What would break: a quantiser whose table is no known one, called wrong without a reason.
+TEST_F(PackingMistakes, ACodeOfAnotherValueIsNamed) {
+  EditedModel got = right_;
+  got.put(kDown, got.values(kDown), TensorType::kIQ4_NL);
+  EditedModel ref = right_;
+  Values values = got.values_now(kDown);
+  const std::byte* blocks = got.at(kDown).data.data();
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto byte = std::to_integer<int>(blocks[i / 32 * 18 + 2 + i % 16]);
+    const int code = i % 32 < 16 ? byte & 15 : byte >> 4;
+    if (code == 15) values[i] *= 150.0F / 113.0F;
+  }
+  ref.put(kDown, values, TensorType::kF32);
+  const WeightsComparison comparison = compare_weights(ref.gguf(), got.gguf(), {});
+  EXPECT_THAT(std::ranges::find(comparison.tensors, kDown, &TensorResult::name)->reason,
+              HasSubstr("stand for other values than those of IQ4_NL: 15 for 150, not 113"));
 }
 
 TEST_F(PackingMistakes, BytesOfAnotherTypeAreNamed) {

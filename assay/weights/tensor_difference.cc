@@ -10,6 +10,7 @@
 #include <string>
 
 #include "assay/report/text_table.h"
+#include "assay/weights/off_columns.h"
 #include "assay/weights/off_rows.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/reference/dequantize.h"
@@ -142,7 +143,8 @@ class RowComparer {
         // What one type holds, the same type holds again.
         rounds_(ref.type != got.type && can_quantize(got.type) && can_quantize(ref.type)) {}
 
-  RowSums compare(int64_t row) {
+  // Adds to `columns`, too.
+  RowSums compare(int64_t row, std::span<ColumnSquares> columns) {
     read_row(ref_, row, ref_row_);
     read_row(got_, row, got_row_);
     RowSums sums;
@@ -151,7 +153,7 @@ class RowComparer {
     const auto stored_got = same || !rounds_ ? got_row_ : as_ref_.stored(got_row_);
     const auto n = static_cast<int64_t>(ref_row_.size());
     for (int64_t begin = 0; begin < n; begin += unit_) {
-      const Sums unit = sums_of(begin, std::min(n, begin + unit_), stored_ref, stored_got);
+      const Sums unit = sums_of(begin, std::min(n, begin + unit_), stored_ref, stored_got, columns);
       sums.all.add(unit);
       if (!(unit.difference > kBlockK * kBlockK * unit.storing)) continue;
       sums.by_difference.take({unit.difference, row, begin});
@@ -165,15 +167,19 @@ class RowComparer {
 
  private:
   Sums sums_of(int64_t begin, int64_t end, std::span<const float> stored_ref,
-               std::span<const float> stored_got) const {
+               std::span<const float> stored_got, std::span<ColumnSquares> columns) const {
     Sums sums;
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       const double ref = static_cast<double>(ref_row_[i]);
       const double got = static_cast<double>(got_row_[i]);
       const double by_got = static_cast<double>(stored_ref[i]) - ref;
       const double by_ref = static_cast<double>(stored_got[i]) - got;
-      sums.difference += (got - ref) * (got - ref);
+      const double difference = (got - ref) * (got - ref);
       const double storing = by_got * by_got + by_ref * by_ref;
+      columns[i].difference += difference;
+      columns[i].storing += storing;
+      columns[i].ref += ref * ref;
+      sums.difference += difference;
       sums.storing += storing;
       sums.ref += ref * ref;
       sums.along += ref * (got - ref);
@@ -233,6 +239,20 @@ void tell(const OffRows& off, TensorResult& result) {
                               short_number(off.rel_l2), short_number(off.expected));
 }
 
+void tell(const OffColumns& off, TensorResult& result) {
+  const std::string columns = off.first == off.last
+                                  ? fmt::format("column {}", off.first)
+                                  : fmt::format("columns {} to {}", off.first, off.last);
+  result.reason = fmt::format("{} of each {}{} {} off by {}, {} expected there", columns,
+                              off.period, off.is_one_of_several ? ", and others," : "",
+                              off.first == off.last && !off.is_one_of_several ? "is" : "are",
+                              short_number(off.rel_l2), short_number(off.expected));
+}
+
+// Rows are compared in so many pieces whatever the number of threads is, so that sums over columns
+// do not depend on it.
+constexpr int64_t kPieces = 64;
+
 }  // namespace
 
 void read_row(const GgufTensor& tensor, int64_t row, std::span<float> out) {
@@ -251,12 +271,22 @@ std::string factor_text(double factor) {
 void measure_tensor(const GgufTensor& ref, const GgufTensor& got, const WeightsOptions& options,
                     ThreadPool& pool, TensorResult& result) {
   std::vector<RowSums> rows(static_cast<size_t>(ref.rows()));
-  pool.parallel_for(ref.rows(), 1, [&](int64_t begin, int64_t end) {
+  const auto n_columns = static_cast<size_t>(ref.columns());
+  std::vector<std::vector<ColumnSquares>> pieces(kPieces);
+  pool.parallel_for(kPieces, 1, [&](int64_t begin, int64_t end) {
     RowComparer comparer(ref, got);
-    for (int64_t row = begin; row < end; ++row) {
-      rows[static_cast<size_t>(row)] = comparer.compare(row);
+    for (int64_t piece = begin; piece < end; ++piece) {
+      std::vector<ColumnSquares>& sums = pieces[static_cast<size_t>(piece)];
+      sums.resize(n_columns);
+      for (int64_t row = piece; row < ref.rows(); row += kPieces) {
+        rows[static_cast<size_t>(row)] = comparer.compare(row, sums);
+      }
     }
   });
+  std::vector<ColumnSquares> columns(n_columns);
+  for (const std::vector<ColumnSquares>& piece : pieces) {
+    for (size_t i = 0; i < n_columns; ++i) columns[i].add(piece[i]);
+  }
   Sums all;
   WorstBlock by_difference;
   WorstBlock by_share;
@@ -317,10 +347,15 @@ void measure_tensor(const GgufTensor& ref, const GgufTensor& got, const WeightsO
   const double most = kBlockK * kBlockK * all.storing;
   const bool is_far_off = !(by_difference.by <= most / n_units);
   const WorstBlock& worst = is_far_off ? by_difference : by_share;
-  const auto off = off_rows(squares, std::max(options.k, kRowsK));
+  const auto off = off_rows(squares, std::max(options.k, kPartsK));
+  const auto off_places = off_columns(columns, std::max(options.k, kPartsK));
   if (!(all.difference <= options.k * options.k * all.storing)) {
     result.status = TensorStatus::kWrong;
-    if (off) tell(*off, result);
+    if (off) {
+      tell(*off, result);
+    } else if (off_places) {
+      tell(*off_places, result);
+    }
   } else if (!(result.rel_l2 < kMeaningless)) {
     result.status = TensorStatus::kWrong;
     result.reason =
@@ -336,6 +371,9 @@ void measure_tensor(const GgufTensor& ref, const GgufTensor& got, const WeightsO
   } else if (off) {
     result.status = TensorStatus::kWrong;
     tell(*off, result);
+  } else if (off_places) {
+    result.status = TensorStatus::kWrong;
+    tell(*off_places, result);
   } else if (const auto factor = wrong_factor(all, options.k)) {
     result.status = TensorStatus::kWrong;
     result.reason = fmt::format("is the reference's times {}, which rounding does not make",

@@ -14,8 +14,9 @@ namespace assay {
 // tensor that they make up.
 inline constexpr double kBlockK = 4.0;
 
-// The least that neighbouring rows are allowed together, whatever the whole tensor is.
-inline constexpr double kRowsK = 1.5;
+// The least that neighbouring rows, or columns at one place of blocks, are allowed together,
+// whatever the whole tensor is.
+inline constexpr double kPartsK = 1.5;
 
 // No tensor that is off by so much is right: that leaves half of the squares.
 inline constexpr double kMeaningless = 0.7;

@@ -42,6 +42,16 @@ def is_date(text):
         return False
 
 
+def literal(path):
+    """The path as DuckDB reads it, for which *, ? and [ are patterns of paths."""
+    return re.sub(r"([*?[])", r"[\1]", path)
+
+
+def quoted(path):
+    """The same as text of SQL."""
+    return "'" + literal(path).replace("'", "''") + "'"
+
+
 class Dataset:
     """A folder of this machine (also NFS), or any URL of fsspec."""
 

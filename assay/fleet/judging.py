@@ -77,7 +77,7 @@ class Spool:
 
     def write_all(self, runs, folder, values):
         files = [self.name(f"run={run}", "log.parquet") for run in runs]
-        columns = {row[0] for row in self.connection.execute("SELECT name FROM parquet_schema($1)", [files[0]]).fetchall()}
+        columns = {row[0] for row in self.connection.execute("SELECT name FROM parquet_schema($1)", [literal(files[0])]).fetchall()}
         for run in runs:
             with open(os.path.join(folder, f"{run}.jsonl"), "w") as file:
                 file.write(self.runs[run]["header_line"] + "\n")
@@ -85,7 +85,7 @@ class Spool:
                  'len("values") BETWEEN 1 AND n - 1 AS in_part FROM read_parquet($files, filename = true)')  # fmt: skip
         place = {file: run for file, run in zip(files, runs)}
         bare, records = set(), dict.fromkeys(runs, 0)
-        for batch in self.connection.sql(query, params={"files": files}).to_arrow_reader(1 << 14):
+        for batch in self.connection.sql(query, params={"files": list(map(literal, files))}).to_arrow_reader(1 << 14):
             ends = pc.run_end_encode(batch.column(0))
             begin = 0
             for file, end in zip(ends.values.to_pylist(), ends.run_ends.to_pylist()):
@@ -114,7 +114,8 @@ class Spool:
     def noted(self, name, files):
         """What each log.parquet says in its metadata under a name; older ones say nothing."""
         return dict(self.connection.execute(
-            "SELECT file_name, decode(value) FROM parquet_kv_metadata($1) WHERE decode(key) = $2", [files, name]).fetchall())
+            "SELECT file_name, decode(value) FROM parquet_kv_metadata($1) WHERE decode(key) = $2",
+            [list(map(literal, files)), name]).fetchall())
 
     def add_values(self, run, records, folder):
         """Copies the log to another folder, with the values of the first of these records. Returns of how many."""
@@ -137,7 +138,7 @@ class Spool:
         self.connection.register("wanted", wanted)
         found = self.connection.execute(
             "SELECT file_row_number, n FROM read_parquet($1, file_row_number = true) JOIN wanted USING (checkpoint, token_idx) "
-            "ORDER BY place, file_row_number", [file]).fetchall()
+            "ORDER BY place, file_row_number", [literal(file)]).fetchall()
         rows, total = [], 0
         for row, n in found:
             total += n

@@ -63,8 +63,7 @@ def plain_row(names, row):
 
 def report_data(table, night, dataset):
     connection = duckdb.connect()
-    quoted = table.replace("'", "''")
-    connection.execute(f"CREATE TEMP VIEW results AS SELECT * FROM read_parquet('{quoted}')")
+    connection.execute(f"CREATE TEMP VIEW results AS SELECT * FROM read_parquet({quoted(table)})")
     connection.execute(STATES)
 
     def rows(query, **values):

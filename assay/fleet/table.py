@@ -97,9 +97,8 @@ def write_table(path, rows):
         with open(listing, "w") as file:
             file.writelines(json.dumps(row) + "\n" for row in rows)
         columns = ", ".join(f"{json.dumps(name)}: '{kind}'" for name, kind in COLUMN_TYPES.items())
-        connection = duckdb.connect(config={"threads": 1})
-        quoted = [text.replace("'", "''") for text in (listing, part)]
-        connection.execute(
-            f"COPY (SELECT * FROM read_json('{quoted[0]}', format = 'newline_delimited', columns = {{{columns}}}) ORDER BY {ORDER}) "
-            f"TO '{quoted[1]}' (FORMAT parquet, COMPRESSION zstd)")  # fmt: skip
+        made = part.replace("'", "''")
+        duckdb.connect(config={"threads": 1}).execute(
+            f"COPY (SELECT * FROM read_json({quoted(listing)}, format = 'newline_delimited', columns = {{{columns}}}) ORDER BY {ORDER}) "
+            f"TO '{made}' (FORMAT parquet, COMPRESSION zstd)")  # fmt: skip
         os.replace(part, path)

@@ -1,0 +1,38 @@
+"""Where runs, results and reports of a fleet are: places_test.py ASSAY; exit 77 without duckdb, pyarrow and numpy.
+
+What would break: a report about another dataset, a run that is said to be added and is not, a file of the user's that is
+written over.
+"""
+
+import shutil
+import sys
+import unittest
+from pathlib import Path
+
+from fleet_case import FleetCase, query
+
+
+class Places(FleetCase):
+    CASES = 1
+    program = Path(sys.argv[-1]).resolve()
+
+    def test_a_name_is_no_pattern(self):
+        """DuckDB reads n[1] as n1, and a*b? as axbx, too."""
+        for name, other in (("n[1]", "n1"), ("a*b?", "axbx")):
+            for place, kept in ((name, 2), (other, 1)):  # of the first, two engines are left
+                shutil.copytree(self.dataset, self.folder / place)
+                for run in (self.folder / place).glob("run=*"):
+                    text = (run / "run.json").read_text()
+                    if not any(f'"engine": "{engine}"' in text for engine in ("oracle", *"ab"[:kept])):
+                        shutil.rmtree(run)
+            for place, runs in ((name, 4), (other, 2), (name, 4)):
+                answer = self.fleet("compare", place)
+                self.assertEqual((answer.returncode, answer.stderr), (0, ""))
+                self.assertIn(f"{runs} runs held to their references: {runs} in parity", answer.stdout)
+            answer = self.fleet("report", name, "--json")
+            self.assertIn("b cpu fast: 1 of 1 in parity", answer.stdout)
+            self.assertEqual(query(self.folder / other / "results" / "results.parquet", "SELECT count(*) FROM results"), [(2,)])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

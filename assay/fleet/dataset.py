@@ -42,6 +42,13 @@ def is_date(text):
         return False
 
 
+def connected(**config):
+    """A connection to DuckDB, which would show its progress on standard output to a program run with -c."""
+    connection = duckdb.connect(config=config)
+    connection.execute("SET enable_progress_bar = false")
+    return connection
+
+
 def literal(path):
     """The path as DuckDB reads it, for which *, ? and [ are patterns of paths."""
     return re.sub(r"([*?[])", r"[\1]", path)
@@ -76,7 +83,7 @@ class Dataset:
 
     def duckdb(self):
         """A connection of one thread that reads this dataset's files, and what they are called there."""
-        connection = duckdb.connect(config={"threads": 1})
+        connection = connected(threads=1)
         if self.files is None:
             return connection, self.path
         connection.register_filesystem(self.files)

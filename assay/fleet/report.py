@@ -62,7 +62,7 @@ def plain_row(names, row):
 
 
 def report_data(table, night, dataset):
-    connection = duckdb.connect()
+    connection = connected()
     connection.execute(f"CREATE TEMP VIEW results AS SELECT * FROM read_parquet({quoted(table)})")
     connection.execute(STATES)
 

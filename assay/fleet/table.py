@@ -98,7 +98,7 @@ def write_table(path, rows):
             file.writelines(json.dumps(row) + "\n" for row in rows)
         columns = ", ".join(f"{json.dumps(name)}: '{kind}'" for name, kind in COLUMN_TYPES.items())
         made = part.replace("'", "''")
-        duckdb.connect(config={"threads": 1}).execute(
+        connected(threads=1).execute(
             f"COPY (SELECT * FROM read_json({quoted(listing)}, format = 'newline_delimited', columns = {{{columns}}}) ORDER BY {ORDER}) "
             f"TO '{made}' (FORMAT parquet, COMPRESSION zstd)")  # fmt: skip
         os.replace(part, path)

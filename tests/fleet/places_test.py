@@ -5,16 +5,25 @@ written over.
 """
 
 import shutil
+import subprocess
 import sys
 import unittest
 from pathlib import Path
 
-from fleet_case import FleetCase, query
+from fleet_case import ROOT, FleetCase, query
 
 
 class Places(FleetCase):
     CASES = 1
     program = Path(sys.argv[-1]).resolve()
+
+    def test_no_progress_is_shown_among_the_results(self):
+        """DuckDB shows it on standard output in what is run with -c, once a query has taken two seconds."""
+        scripts = [ROOT / "assay" / "fleet" / name for name in ("packages.py", "dataset.py", "judging.py", "table.py", "report.py")]
+        self.assertEqual(sum(script.read_text().count("duckdb.connect(") for script in scripts), 1)
+        asked = "\nprint(connected().execute(\"SELECT current_setting('enable_progress_bar')\").fetchall())"
+        script = "".join(script.read_text() for script in scripts[:2]) + asked
+        self.assertEqual(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout, "[(False,)]\n")
 
     def test_a_name_is_no_pattern(self):
         """DuckDB reads n[1] as n1, and a*b? as axbx, too."""

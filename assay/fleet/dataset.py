@@ -1,5 +1,4 @@
 # The dataset of a fleet: a folder run=ID for each run, with log.parquet (a row a record) and run.json.
-import contextlib
 import datetime
 import hashlib
 import os
@@ -295,8 +294,11 @@ def new_run(log, place, commit, night, program):
             json.dump(facts, file)
         os.chmod(work, 0o755)
         shutil.rmtree(target, ignore_errors=True)  # half of a copy, or changed since
-        with contextlib.suppress(OSError):  # another process has just added the same run
+        try:
             os.rename(work, target)
+        except OSError as error:  # or another process has just added the same run
+            if not is_whole(Dataset(place), os.path.basename(target)):
+                raise Problem(f"{target}: cannot be replaced: {one_line(error)}; remove it, and add the log again") from None
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return target, [line.removeprefix("assay: ") for line in converted.stderr.splitlines()]

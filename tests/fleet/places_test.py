@@ -4,6 +4,7 @@ What would break: a report about another dataset, a run that is said to be added
 written over.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,20 @@ class Places(FleetCase):
         asked = "\nprint(connected().execute(\"SELECT current_setting('enable_progress_bar')\").fetchall())"
         script = "".join(script.read_text() for script in scripts[:2]) + asked
         self.assertEqual(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout, "[(False,)]\n")
+
+    def test_what_cannot_be_added_is_told(self):
+        """Breaks if a run was said to be added where something else has its name."""
+        log = next(self.logs.glob("*/0-a.jsonl"))
+        self.assertEqual(self.fleet("add", "nights", log).returncode, 0)
+        run, = (self.folder / "nights").iterdir()
+        kept = shutil.move(run, self.folder / "kept")
+        (kept / "log.parquet").write_bytes(b"torn")
+        for put in (lambda: run.symlink_to(kept), run.touch):
+            put()
+            answer = self.fleet("add", "nights", log)
+            self.expect_error(answer, f"{run.name}: cannot be replaced: Not a directory; remove it, and add the log again")
+            run.unlink()
+            self.assertEqual(os.listdir(self.folder / "nights"), [])
 
     def test_a_name_is_no_pattern(self):
         """DuckDB reads n[1] as n1, and a*b? as axbx, too."""

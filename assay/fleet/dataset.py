@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import socket
+import stat
 import statistics
 import subprocess
 import tempfile
@@ -255,6 +256,10 @@ def new_run(log, place, commit, night, program):
     """Adds a log, and returns its run's folder and warnings. The same log of the same commit and night is the same run."""
     digest = hashlib.sha256(f"{commit}\n{night}\n".encode())
     try:
+        if not stat.S_ISREG(os.stat(log).st_mode):  # a pipe can be read once, and by whom it waits for no end
+            raise Problem(f"{log}: is not a regular file; give the path of a log")
+        if log.endswith((".npz", ".parquet", ".safetensors")):
+            raise Problem(f"{log}: is a log in another format; give what assay convert {log} LOG.jsonl writes")
         with open(log, "rb") as file:
             digest_of(file, digest)
     except OSError as error:
@@ -266,13 +271,12 @@ def new_run(log, place, commit, night, program):
     work = tempfile.mkdtemp(prefix=".new-", dir=place)
     try:
         arrays, parquet = os.path.join(work, "log.safetensors"), os.path.join(work, "log.parquet")
-        converted = subprocess.run([program, "convert", log, arrays], capture_output=True, text=True)
-        if converted.returncode:
-            raise Problem(one_line(converted.stderr).removeprefix("assay: ") or f"{log}: cannot be read")
-        sound = subprocess.run([program, "fleet", "check", log], capture_output=True, text=True)
-        if sound.returncode:
-            raise Problem(one_line(sound.stderr).removeprefix("assay: ") or f"{log}: cannot be checked")
-        is_sound = json.loads(sound.stdout)["sound"]
+        name = f"{os.path.basename(work)}.jsonl"  # for the program, whatever the log's own name ends in
+        os.symlink(os.path.abspath(log), os.path.join(work, name))
+        _, warnings = told_of(log, work, name, [program, "convert", name, "log.safetensors"])
+        sound, _ = told_of(log, work, name, [program, "fleet", "check", name])
+        is_sound = json.loads(sound)["sound"]
+        os.remove(os.path.join(work, name))
         to_parquet(arrays, parquet, {SOUND: json.dumps(is_sound)})
         os.remove(arrays)
         with open(parquet, "rb") as file:
@@ -301,4 +305,13 @@ def new_run(log, place, commit, night, program):
                 raise Problem(f"{target}: cannot be replaced: {one_line(error)}; remove it, and add the log again") from None
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    return target, [line.removeprefix("assay: ") for line in converted.stderr.splitlines()]
+    return target, warnings
+
+
+def told_of(log, folder, name, command):
+    """What a command in the folder says of a log, which has this name there, and what it warns of. Throws Problem."""
+    answer = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    said = [line.removeprefix("assay: ").replace(name, log) for line in answer.stderr.splitlines()]
+    if answer.returncode:
+        raise Problem(" ".join(said) or f"{log}: cannot be read")
+    return answer.stdout, said

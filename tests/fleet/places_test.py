@@ -40,6 +40,24 @@ class Places(FleetCase):
             run.unlink()
             self.assertEqual(os.listdir(self.folder / "nights"), [])
 
+    def test_a_log_may_have_any_name(self):
+        """As for assay compare; what is no file, and would be waited for, is an error."""
+        log = next(self.logs.glob("*/0-a.jsonl"))
+        torn = log.read_text() + '{"checkpoint": "torn'
+        for name, text in (("run.log", log.read_text()), ("-x", torn), ("log.npz", "")):
+            (self.folder / name).write_text(text)
+        os.mkfifo(self.folder / "pipe")
+        answer = self.fleet("add", "nights", "--commit", "1", "--", "run.log", "-x", "log.npz", "pipe", ".")
+        self.assertEqual(answer.returncode, 2)
+        said = [line.removeprefix("assay: ") for line in answer.stderr.splitlines()]
+        self.assertEqual(len([line for line in said if line.startswith("warning: -x:42: ")]), 1, said)
+        self.assertEqual(sorted(line for line in said if not line.startswith("warning")),
+                         [".: is not a regular file; give the path of a log",
+                          "log.npz: is a log in another format; give what assay convert log.npz LOG.jsonl writes",
+                          "pipe: is not a regular file; give the path of a log"])  # fmt: skip
+        runs = [sorted(os.listdir(run)) for run in (self.folder / "nights").iterdir()]
+        self.assertEqual(runs, [["log.parquet", "run.json"]] * 2)
+
     def test_a_name_is_no_pattern(self):
         """DuckDB reads n[1] as n1, and a*b? as axbx, too."""
         for name, other in (("n[1]", "n1"), ("a*b?", "axbx")):

@@ -154,6 +154,7 @@ int check_log(const FleetArguments& arguments) {
 }
 
 int write_fleet_report(const FleetArguments& arguments) {
+  refuse_to_overwrite({arguments.input}, arguments.output, "the page", "-o");
   const ReportContext context{.version = ASSAY_VERSION, .time = utc_now()};
   const std::string data = read_text_file(arguments.input);
   write_output(arguments.output, [&](const TextSink& sink) {

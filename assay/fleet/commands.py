@@ -169,7 +169,8 @@ def report(options):
         table = os.path.join(options["table"], "results", "results.parquet")
     dataset = options["dataset"] or os.path.dirname(os.path.dirname(os.path.abspath(table)))
     place = os.path.realpath(output) if output else ""
-    if place == os.path.realpath(table) or place.startswith(os.path.join(os.path.realpath(dataset), "run=")):
+    kept = (os.path.join(os.path.realpath(dataset), "run="), os.path.join(os.path.dirname(os.path.realpath(table)), "judge="))
+    if place == os.path.realpath(table) or place.startswith(kept):
         raise Problem(f"{output}: the report would overwrite its input; give another -o")
     try:
         if not os.path.isfile(table):

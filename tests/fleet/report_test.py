@@ -42,11 +42,15 @@ class Report(FleetCase):
         self.expect_error(self.fleet("report", table, "-o", table), "the report would overwrite its input; give another -o")
         self.assertEqual(table.read_bytes(), before)
         dataset = self.copy()
-        for name in ("log.parquet", "run.json"):
-            part = next(dataset.glob(f"run=*/{name}"))
+        kept = next(table.parent.glob("judge=*/*.jsonl"))
+        for part in (*(next(dataset.glob(f"run=*/{name}")) for name in ("log.parquet", "run.json")), kept):
             before = part.read_bytes()
             self.expect_error(self.fleet("report", table, "--dataset", dataset, "-o", part), "the report would overwrite its input; give another -o")
             self.assertEqual(part.read_bytes(), before)
+        (self.folder / "night.json").write_text(self.fleet("report", table, "--json").stdout)
+        before = (self.folder / "night.json").read_bytes()
+        self.expect_error(self.fleet("page", "night.json", "-o", "night.json"), "the page would overwrite its input; give another -o")
+        self.assertEqual((self.folder / "night.json").read_bytes(), before)
         self.expect_error(self.fleet("report", table, "--night", "2026-11-09", "-o", "night.html"), "has no run")
         self.assertFalse((self.folder / "night.html").exists())  # that of an earlier run does not outlive the error
 

@@ -105,7 +105,8 @@ class FleetPageTest(PageCase):
 
     def test_what_is_no_report_is_one_line(self):
         path = os.path.join(self.folder.name, "bad.json")
-        for text in ("{", "[]", '{"text": 1}'):
+        lacking = [json.dumps({**fleet(), name: None}) for name in ("text", "counts", "gone")]
+        for text in ("{", "[]", '{"text": "Night"}', *lacking):
             with open(path, "w") as file:
                 file.write(text)
             run = subprocess.run([PROGRAM, "fleet", "page", path], capture_output=True, text=True, check=False)

@@ -142,8 +142,10 @@ int judge_list(const FleetArguments& arguments) {
   const PolicyFor policy_for = [&](const std::string& ref, const std::string& got) {
     return policy_for_logs(arguments.policy, arguments.floor, ref, got);
   };
-  judge_pairs(pairs, options, policy_for, [](std::string_view row) { print_text(row); });
-  return kInParity;
+  const NotInParity counts =
+      judge_pairs(pairs, options, policy_for, [](std::string_view row) { print_text(row); });
+  if (counts.diverged > 0) return kDiverged;
+  return counts.not_proved > 0 ? kNotComparable : kInParity;
 }
 
 int check_log(const FleetArguments& arguments) {
@@ -229,8 +231,9 @@ void add_fleet(CLI::App& app, int& exit_code) {
       report->add_option("-o,--output", arguments->output, "The page (default: standard output)");
   report->add_flag("--json", arguments->json, "What the page shows as JSON")->excludes(output);
 
-  CLI::App* judge =
-      action("judge", "Compare each pair of logs of a list; JSON, one line a pair", judge_list);
+  CLI::App* judge = action(
+      "judge", "Compare each pair of logs of a list; JSON, one line a pair; exit codes of compare",
+      judge_list);
   judge
       ->add_option("PAIRS", arguments->input, "File: the reference's path, a tab, the other's path")
       ->required();

@@ -94,7 +94,13 @@ void append_comparison(const Comparison& comparison, JsonObject& row) {
   append_differing(comparison, row);
 }
 
-std::string row_of(const LogPair& pair, CompareOptions options, const PolicyFor& policy_for) {
+struct Row {
+  std::string text;
+  bool pass = false;
+  bool diverged = false;
+};
+
+Row row_of(const LogPair& pair, CompareOptions options, const PolicyFor& policy_for) {
   const auto row_with = [&](const auto& append) {
     return json_of([&](JsonObject& row) {
       row.member("ref", pair.ref);
@@ -107,13 +113,14 @@ std::string row_of(const LogPair& pair, CompareOptions options, const PolicyFor&
   try {
     options.policy = policy_for(pair.ref, pair.got);
     const Comparison comparison = compare_logs(pair.ref, pair.got, options);
-    return row_with([&](JsonObject& row) {
+    const std::string text = row_with([&](JsonObject& row) {
       append_comparison(comparison, row);
       append_warnings(pair, comparison.warnings, row);
     });
+    return {text, comparison.pass, comparison.failed > 0};
   } catch (const Error& error) {
     const std::string problem = error.what();
-    return row_with([&](JsonObject& row) { row.member("problem", problem); });
+    return {row_with([&](JsonObject& row) { row.member("problem", problem); })};
   }
 }
 
@@ -164,17 +171,23 @@ bool is_sound(const std::string& path) {
   return true;
 }
 
-void judge_pairs(const std::vector<LogPair>& pairs, const CompareOptions& options,
-                 const PolicyFor& policy_for, const TextSink& sink) {
+NotInParity judge_pairs(const std::vector<LogPair>& pairs, const CompareOptions& options,
+                        const PolicyFor& policy_for, const TextSink& sink) {
   ThreadPool pool(options.n_threads);
-  std::vector<std::string> rows(pairs.size());
+  std::vector<Row> rows(pairs.size());
   pool.parallel_for(std::ssize(pairs), 1, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       rows[i] = row_of(pairs[i], options, policy_for);
-      rows[i] += '\n';
+      rows[i].text += '\n';
     }
   });
-  for (const std::string& row : rows) sink(row);
+  NotInParity counts;
+  for (const Row& row : rows) {
+    sink(row.text);
+    counts.diverged += row.diverged ? 1 : 0;
+    counts.not_proved += row.pass || row.diverged ? 0 : 1;
+  }
+  return counts;
 }
 
 }  // namespace assay

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -14,6 +15,13 @@ namespace assay {
 struct LogPair {
   std::string ref;
   std::string got;
+};
+
+// Of how many pairs a record failed, and how many others are not in parity or could not be
+// compared.
+struct NotInParity {
+  int64_t diverged = 0;
+  int64_t not_proved = 0;
 };
 
 // The most records of a pair that its row lists as differing.
@@ -37,7 +45,7 @@ bool is_sound(const std::string& path);
 // two logs "the reference" and "the run". "differ" has the records that failed or are unproven,
 // [checkpoint, token_idx of ref, token_idx of got], in the order in which the network computes,
 // kMostDiffering at most. A line depends on the two logs and the options alone.
-void judge_pairs(const std::vector<LogPair>& pairs, const CompareOptions& options,
-                 const PolicyFor& policy_for, const TextSink& sink);
+NotInParity judge_pairs(const std::vector<LogPair>& pairs, const CompareOptions& options,
+                        const PolicyFor& policy_for, const TextSink& sink);
 
 }  // namespace assay

@@ -158,6 +158,24 @@ TEST_F(JudgeTest, ABadLogIsToldAndTheRestJudged) {
   EXPECT_TRUE(rows[3]["pass"].GetBool());
 }
 
+// The exit code is that of assay compare.
+TEST_F(JudgeTest, CountsWhatIsNotInParity) {
+  const std::string ref = log("ref.jsonl", 1);
+  const auto counts_of = [](const std::vector<LogPair>& pairs) {
+    const NotInParity counts = judge_pairs(
+        pairs, {}, [](const std::string&, const std::string&) { return Policy(); },
+        [](std::string_view) {});
+    return std::pair(counts.diverged, counts.not_proved);
+  };
+  const LogPair same{ref, log("same.jsonl", 1)};
+  const LogPair off{ref, log("off.jsonl", 1.5F)};
+  const LogPair part{ref, put("part.jsonl", line("layer_0_output", 0, {1, 2, 3, 4}))};
+  const LogPair none{ref, folder_ + "/none.jsonl"};
+  EXPECT_EQ(counts_of({same, same}), std::pair(int64_t{0}, int64_t{0}));
+  EXPECT_EQ(counts_of({same, part, none}), std::pair(int64_t{0}, int64_t{2}));
+  EXPECT_EQ(counts_of({off, part, same, off}), std::pair(int64_t{2}, int64_t{1}));
+}
+
 TEST_F(JudgeTest, RowsAreTheSameHoweverManyAreJudgedAtATime) {
   const std::string ref = log("ref.jsonl", 1);
   std::vector<LogPair> pairs;

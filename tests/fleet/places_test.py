@@ -4,6 +4,7 @@ What would break: a report about another dataset, a run that is said to be added
 written over.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -57,6 +58,18 @@ class Places(FleetCase):
                           "pipe: is not a regular file; give the path of a log"])  # fmt: skip
         runs = [sorted(os.listdir(run)) for run in (self.folder / "nights").iterdir()]
         self.assertEqual(runs, [["log.parquet", "run.json"]] * 2)
+
+    def test_judging_a_list_ends_with_the_exit_code_of_a_comparison(self):
+        logs = sorted(self.logs.glob("*/0-*.jsonl"))
+        right, off = logs[0], self.folder / "off.jsonl"
+        lines = [json.loads(line) for line in right.read_text().splitlines()]
+        for line in lines[1:]:
+            line.update(values=[2 * value for value in line["values"]], summary=None, sketch=None)
+        off.write_text("".join(json.dumps({name: value for name, value in line.items() if value is not None}) + "\n" for line in lines))
+        for given, code in (((right,), 0), ((right, off), 1), ((right, "none.jsonl"), 2), ((off, "none.jsonl"), 1)):
+            (self.folder / "pairs").write_text("".join(f"{logs[1]}\t{got}\n" for got in given))
+            answer = self.fleet("judge", "pairs")
+            self.assertEqual((answer.returncode, len(answer.stdout.splitlines())), (code, len(given)), answer.stderr)
 
     def test_a_name_is_no_pattern(self):
         """DuckDB reads n[1] as n1, and a*b? as axbx, too."""

@@ -37,10 +37,14 @@ def tell_warnings(rows):
         tell(f"{len(kinds) - MOST_WARNINGS} further warnings; the table has them all")
 
 
-def tell_gone(rows):
-    """What ran the night before the last, and not in the last, unless it may be among the runs that cannot be read and were told."""
-    nights = sorted({row["night"] for row in rows if "night" in row})[-2:]
-    if len(nights) < 2:
+def tell_gone(rows, runs):
+    """What ran the night before the last, and not in the last, unless it may be among the runs that cannot be read and were told.
+
+    The last night may be one of references alone.
+    """
+    tonight = max((run["night"] for run in runs.values()), default="")
+    nights = [max((row["night"] for row in rows if row.get("night", tonight) < tonight), default=None), tonight]
+    if not nights[0]:
         return
     before, tonight = ({tuple(row[name] for name in CASE.split(", ")) for row in rows if row.get("night") == night} for night in nights)
     gone = sorted(before - tonight)
@@ -150,7 +154,7 @@ def compare(options):
     problems = [row["problem"] for row in found if "problem" in row]
     tell_all(sorted(set(problems) - set(broken.values())))
     tell_warnings(found)
-    tell_gone(found)
+    tell_gone(found, runs)
     failed = sum(row.get("failed", 0) > 0 for row in found)
     passed = sum(row["pass"] for row in found)
     tell_not_proved([row for row in found if not row["pass"] and not row.get("failed", 0) and "problem" not in row])

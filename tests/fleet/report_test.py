@@ -69,6 +69,19 @@ class Report(FleetCase):
         self.assertIn("did not run: b cpu fast, model-0 F32, 'Prompt 0'", data["text"])
         self.assertEqual({row["state_before"] for row in data["gone"]}, {"parity"})
 
+    def test_a_night_in_which_only_the_reference_ran_is_told(self):
+        """The engine crashed on each prompt, and nothing of that night is judged."""
+        dataset = self.copy()
+        for path in list(dataset.glob("run=*/run.json")):
+            if facts(path.parent)["night"] == "2026-11-02":
+                shutil.rmtree(path.parent)
+        oracle = next(self.logs.glob("*/0-oracle.jsonl"))
+        answer = self.fleet("add", dataset, oracle, "--night", "2026-11-02")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        _, answer = self.compare(dataset, code=0)
+        self.assertIn("assay: warning: 100 cases of the night of 2026-11-01 did not run in that of 2026-11-02, such as a cpu fast, ",
+                      answer.stderr)  # fmt: skip
+
     def test_a_wrong_run_is_not_hidden_by_a_right_one_of_its_commit(self):
         dataset = self.copy()
         right = self.logs / "2026-11-02" / "0-a.jsonl"

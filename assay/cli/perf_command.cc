@@ -16,7 +16,6 @@
 #include "assay/perf/perf_text.h"
 #include "base/count_of.h"
 #include "base/error.h"
-#include "base/mapped_file.h"
 
 namespace assay {
 namespace {
@@ -32,18 +31,23 @@ struct PerfArguments {
   ReportFlags report;
 };
 
-// A copy of the base would be as fast as it, whatever the head is.
-void refuse_copy(const std::string& base, const std::string& head) {
-  if (!std::ranges::equal(MappedFile(base).bytes(), MappedFile(head).bytes())) return;
-  throw Error(fmt::format("has the bytes of {}", printable(base)), head,
+// A copy of the base, also one that was written anew or lacks some benchmarks, would be as fast as
+// it, whatever the head is.
+void refuse_copy(const BenchFile& base, const BenchFile& head) {
+  const bool is_copy = std::ranges::all_of(head.times, [&](const auto& entry) {
+    const auto found = base.times.find(entry.first);
+    return found == base.times.end() || found->second == entry.second;
+  });
+  if (!is_copy) return;
+  throw Error(fmt::format("has the times of {}", printable(base.path)), head.path,
               "no two runs measure the same times: give what the head measured");
 }
 
 SpeedAndAccuracy judge(const PerfArguments& arguments) {
   const BenchFile base = read_bench_file(arguments.base);
   const BenchFile head = read_bench_file(arguments.head);
-  refuse_copy(arguments.base, arguments.head);
   SpeedAndAccuracy judged{compare_benches(base, head, arguments.options), {}};
+  refuse_copy(base, head);
   if (!arguments.accuracy.empty()) {
     judged.models = judge_models(judged.speed, read_accuracy(arguments.accuracy[0]),
                                  read_accuracy(arguments.accuracy[1]));

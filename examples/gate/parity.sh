@@ -1,6 +1,9 @@
 #!/bin/sh -e
 # parity.sh [renew]: compares what ./engine computes with parity/baseline.jsonl
-log() { file=$1; shift; ORCH_LOG_FILE=$file ASSAY_LOG_CHECKPOINTS=layers ORCH_LOG_VALUES=all ./engine "$@" > /dev/null; }
+log() {
+  file=$1; shift; rm -f "$file"  # a log of an earlier run would pass for an engine that no longer logs
+  ORCH_LOG_FILE=$file ASSAY_LOG_CHECKPOINTS=layers ORCH_LOG_VALUES=all ./engine "$@" > /dev/null
+}
 if [ "$1" = renew ]; then
   mkdir -p parity && log parity/baseline.jsonl
   log parity/other.jsonl --kv f16  # as right, but computed otherwise: other batches, threads or precision

@@ -50,6 +50,17 @@ class Gate(unittest.TestCase):
         self.assertEqual(self.run_gate(RIGHT, "renew").returncode, 0)
         self.assertNotEqual(self.run_gate("#!/bin/sh\nexit 3\n").returncode, 0)
 
+    # Breaks if the log of an earlier run passes for an engine that no longer logs.
+    def test_an_engine_that_logs_nothing_is_no_pass(self):
+        self.assertEqual(self.run_gate(RIGHT, "renew").returncode, 0)
+        self.assertEqual(self.run_gate(RIGHT).returncode, 0)
+        silent = "#!/bin/sh\nexit 0\n"
+        for arguments in ([], ["renew"]):
+            done = self.run_gate(silent, *arguments)
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertIn("cannot open: No such file", done.stdout + done.stderr)
+        self.assertEqual(self.run_gate(RIGHT).returncode, 2, "the baseline is gone")
+
     def test_the_page_shows_the_files(self):
         page = (ROOT / "docs" / "ci.md").read_text()
         for name in ("parity.sh", "parity.yml"):

@@ -31,7 +31,7 @@ step "clang-format" "$venv/bin/clang-format" --dry-run -Werror $(sources)
 step "shellcheck" shellcheck $(git ls-files '*.sh') .ci/run
 step "workflows: schema" "$venv/bin/check-jsonschema" --builtin-schema vendor.github-workflows .github/workflows/*.yml
 step "workflows: security" "$venv/bin/zizmor" --offline --quiet .github/workflows
-step "workflows: shell of their steps" "$venv/bin/python" scripts/workflow.py --lint .github/workflows/*.yml examples/*.yml
+step "workflows: shell of their steps" "$venv/bin/python" scripts/workflow.py --lint .github/workflows/*.yml examples/*.yml examples/*/*.yml
 if command -v actionlint >/dev/null; then
   step "workflows: actionlint" actionlint
 else

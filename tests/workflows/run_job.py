@@ -23,7 +23,7 @@ def main():
         return SKIPPED
     program = [sys.executable, "scripts/workflow.py"]
     if sys.argv[1:] == ["--lint"]:
-        workflows = sorted(map(str, [*(ROOT / ".github/workflows").glob("*.yml"), *(ROOT / "examples").glob("*.yml")]))
+        workflows = sorted(map(str, [*(ROOT / ".github/workflows").glob("*.yml"), *(ROOT / "examples").rglob("*.yml")]))
         return subprocess.run([*program, "--lint", *workflows], cwd=ROOT, check=False).returncode
     workflow, *job = sys.argv[1:]
     with tempfile.TemporaryDirectory(prefix="assay_workflow_") as folder:

@@ -271,12 +271,12 @@ def new_run(log, place, commit, night, program):
     work = tempfile.mkdtemp(prefix=".new-", dir=place)
     try:
         arrays, parquet = os.path.join(work, "log.safetensors"), os.path.join(work, "log.parquet")
-        name = f"{os.path.basename(work)}.jsonl"  # for the program, whatever the log's own name ends in
-        os.symlink(os.path.abspath(log), os.path.join(work, name))
-        _, warnings = told_of(log, work, name, [program, "convert", name, "log.safetensors"])
-        sound, _ = told_of(log, work, name, [program, "fleet", "check", name])
+        with tempfile.TemporaryDirectory(prefix="assay-fleet-") as folder:
+            link = os.path.join(folder, "log.jsonl")  # whatever the log's own name ends in
+            os.symlink(os.path.abspath(log), link)
+            _, warnings = told_of(log, link, [program, "convert", link, arrays])
+            sound, _ = told_of(log, link, [program, "fleet", "check", link])
         is_sound = json.loads(sound)["sound"]
-        os.remove(os.path.join(work, name))
         to_parquet(arrays, parquet, {SOUND: json.dumps(is_sound)})
         os.remove(arrays)
         with open(parquet, "rb") as file:
@@ -308,10 +308,10 @@ def new_run(log, place, commit, night, program):
     return target, warnings
 
 
-def told_of(log, folder, name, command):
-    """What a command in the folder says of a log, which has this name there, and what it warns of. Throws Problem."""
-    answer = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    said = [line.removeprefix("assay: ").replace(name, log) for line in answer.stderr.splitlines()]
+def told_of(log, link, command):
+    """What a command says of the log that it reads by a link, and its warnings. Throws Problem."""
+    answer = subprocess.run(command, capture_output=True, text=True)
+    said = [line.removeprefix("assay: ").replace(link, log) for line in answer.stderr.splitlines()]
     if answer.returncode:
         raise Problem(" ".join(said) or f"{log}: cannot be read")
     return answer.stdout, said

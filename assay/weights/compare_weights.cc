@@ -79,13 +79,22 @@ void explain(const Gguf& ref, const Pair& pair, const WeightsOptions& options,
   } else {
     sentence = stored_wrong(ref, *pair.ref, *pair.got, limit);
   }
-  if (sentence.empty() && result.reason.empty() && is_twice(result.ratio())) {
-    sentence =
-        "this is twice as much, which codes make that are cut off and not rounded, or of which a "
-        "bit is not used";
+  const auto add = [&](const std::string& more) {
+    result.reason += (result.reason.empty() ? "" : "; ") + more;
+  };
+  if (!sentence.empty()) add(sentence);
+  // Scales that leave large weights out make all weights smaller, too.
+  const bool has_cause = !sentence.empty() && !sentence.starts_with(kIsTimes);
+  if (has_cause) return;
+  if (result.columns.is_wide()) {
+    add(fmt::format(
+        "columns are off by {:.2g} to {:.2g} times what storing costs, as a quantiser makes them "
+        "that weighs columns or feeds errors back: if yours does, judge what the file computes",
+        result.columns.low, result.columns.high));
+  } else if (result.reason.empty() && is_twice(result.ratio())) {
+    add("this is twice as much, which codes make that are cut off and not rounded, or of which a "
+        "bit is not used");
   }
-  if (sentence.empty()) return;
-  result.reason += (result.reason.empty() ? "" : "; ") + sentence;
 }
 
 TensorResult compare_pair(const Gguf& ref, const Pair& pair, const WeightsOptions& options,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace assay {
 namespace {
@@ -48,6 +49,22 @@ std::optional<OffColumns> off_columns(std::span<const ColumnSquares> columns, do
     }
   }
   return found;
+}
+
+ColumnSpread column_spread(std::span<const ColumnSquares> columns) {
+  ColumnSquares all;
+  for (const ColumnSquares& column : columns) all.add(column);
+  const double factor = all.ref > 0.0 ? all.along / all.ref : 0.0;
+  std::vector<double> times;
+  for (const ColumnSquares& column : columns) {
+    if (!(column.storing > 0.0)) continue;
+    const double without_factor =
+        column.difference - 2.0 * factor * column.along + factor * factor * column.ref;
+    times.push_back(std::sqrt(std::max(0.0, without_factor) / column.storing));
+  }
+  if (times.empty()) return {};
+  std::ranges::sort(times);
+  return {times[times.size() / 10], times[times.size() * 9 / 10]};
 }
 
 }  // namespace assay

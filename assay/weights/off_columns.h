@@ -4,6 +4,8 @@
 #include <optional>
 #include <span>
 
+#include "assay/weights/weights_comparison.h"
+
 namespace assay {
 
 // Sums over a column of a tensor.
@@ -11,11 +13,13 @@ struct ColumnSquares {
   double difference = 0.0;  // of the squares of got - ref
   double storing = 0.0;     // the same that the types cost
   double ref = 0.0;         // of the reference's squares
+  double along = 0.0;       // of ref * (got - ref)
 
   void add(const ColumnSquares& other) {
     difference += other.difference;
     storing += other.storing;
     ref += other.ref;
+    along += other.along;
   }
 };
 
@@ -35,5 +39,8 @@ struct OffColumns {
 // than eight such places, and nothing of fewer than four: an honest quantiser may round some
 // columns much worse, for others' sake.
 std::optional<OffColumns> off_columns(std::span<const ColumnSquares> columns, double k);
+
+// Over the columns, apart from a factor that all have.
+ColumnSpread column_spread(std::span<const ColumnSquares> columns);
 
 }  // namespace assay

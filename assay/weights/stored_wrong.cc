@@ -152,7 +152,7 @@ std::string by_value(const GgufTensor& ref, const Sample& sample, double limit) 
   if (sample.left_by(multiplied(ref, -1.0)) <= limit) return "has every sign turned around";
   const double factor = sample.factor(own);
   if (factor != 0.0 && sample.left_by(multiplied(ref, factor)) <= limit) {
-    return fmt::format("is the reference's times {}", factor_text(factor));
+    return fmt::format("{} {}", kIsTimes, factor_text(factor));
   }
   for (const float offset : {1.0F, -1.0F}) {
     const Guess guess = changed(ref, [offset](Row& row) {

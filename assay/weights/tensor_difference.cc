@@ -179,6 +179,7 @@ class RowComparer {
       columns[i].difference += difference;
       columns[i].storing += storing;
       columns[i].ref += ref * ref;
+      columns[i].along += ref * (got - ref);
       sums.difference += difference;
       sums.storing += storing;
       sums.ref += ref * ref;
@@ -305,6 +306,8 @@ void measure_tensor(const GgufTensor& ref, const GgufTensor& got, const WeightsO
   result.rel_l2 = relative(all.difference, all.ref);
   result.expected = relative(all.storing, all.ref);
   result.max_abs = all.max_abs;
+  constexpr int64_t kEnoughRows = 64;  // that what is chance in a column averages out
+  if (ref.rows() >= kEnoughRows) result.columns = column_spread(columns);
   if (infinite_row >= 0) {
     result.status = TensorStatus::kWrong;
     result.row = infinite_row;

@@ -66,6 +66,30 @@ TEST(OffColumns, AllowsMoreWhereARowHasFewBlocks) {
   EXPECT_FALSE(off_where(96, 100.0, last));
 }
 
+// What would break: a file that is rounded by importance, or with error feedback, called wrong
+// without a word about what that may be; or cut off codes taken for it.
+TEST(OffColumns, ErrorsByImportanceAreSaidToBeSo) {
+  const std::string path = source_path("golden/llama3/llama3-f32.gguf");
+  const std::string wide = "blk.1.ffn_down.weight";
+  const Gguf ref(path);
+  const auto columns = static_cast<size_t>(ref.find_tensor(wide)->columns());
+  const auto reason_with = [&](const std::function<float(size_t column)>& off_by) {
+    EditedModel got(path);
+    EditedModel::Values values = got.values(wide);
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] += i * 2654435761U % 4096 < 2048 ? off_by(i % columns) : -off_by(i % columns);
+    }
+    got.put(wide, values, TensorType::kQ4_0);
+    const WeightsComparison comparison = compare_weights(ref, got.gguf(), {});
+    const TensorResult& result = *std::ranges::find(comparison.tensors, wide, &TensorResult::name);
+    EXPECT_EQ(result.status, TensorStatus::kWrong);
+    return result.reason;
+  };
+  const auto says = testing::HasSubstr("weighs columns or feeds errors back");
+  EXPECT_THAT(reason_with([](size_t column) { return column % 37 < 9 ? 0.03F : 0.0F; }), says);
+  EXPECT_THAT(reason_with([](size_t) { return 0.03F; }), testing::Not(says));
+}
+
 // What would break: one element of each block that is packed wrongly, which is not more for the
 // whole tensor than another quantiser may lose.
 TEST(OffColumns, AWrongPlaceInEachBlockIsFound) {

@@ -39,9 +39,11 @@ double silu(double x) {
   return x / (1.0 + std::exp(-x));
 }
 
+// 0.5 x (1 + tanh(y)) in a form that keeps its digits where tanh(y) is nearly -1, and that takes an
+// exponential alone.
 double gelu_tanh(double x) {
-  const double scale = std::sqrt(2.0 / std::numbers::pi);
-  return 0.5 * x * (1.0 + std::tanh(scale * (x + 0.044715 * x * x * x)));
+  static const double scale = std::sqrt(2.0 / std::numbers::pi);
+  return x / (1.0 + std::exp(-2.0 * scale * (x + 0.044715 * x * x * x)));
 }
 
 double gelu(double x) {

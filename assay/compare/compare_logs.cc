@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <exception>
-#include <map>
 #include <utility>
 
+#include "assay/compare/aligner.h"
 #include "assay/compare/alignment.h"
 #include "assay/compare/coverage.h"
 #include "assay/compare/evidence.h"
@@ -14,7 +14,6 @@
 #include "assay/compare/input_tokens.h"
 #include "assay/compare/log_index.h"
 #include "assay/compare/measure.h"
-#include "assay/compare/median.h"
 #include "assay/compare/merge_sequences.h"
 #include "assay/compare/nothing_in_common.h"
 #include "assay/compare/pairing.h"
@@ -30,8 +29,6 @@
 namespace assay {
 namespace {
 
-constexpr double kPoorMatch = 0.1;  // a median rel_l2 above it starts a search for an offset
-
 // One sequence of both.
 struct Logs {
   std::shared_ptr<const LogIndex> ref;
@@ -39,12 +36,6 @@ struct Logs {
 };
 
 using Sequences = std::vector<std::shared_ptr<LogIndex>>;
-
-// The records of both under one alignment.
-struct Attempt {
-  Pairing pairing;
-  std::vector<PairComparison> measured;  // of each of pairing.pairs
-};
 
 std::pair<Sequences, Sequences> read_indices(const std::string& ref_path,
                                              const std::string& got_path,
@@ -146,32 +137,6 @@ std::vector<Tolerance> tolerances_of(const LogIndex& ref, const SharedNames& nam
     }
   }
   return tolerances;
-}
-
-// Whether the tokens of a checkpoint match poorly. One is enough where a search may settle the
-// offset: massive activations, which are the same at all tokens, make others match whatever it is.
-// For advice alone (`all`) each must.
-bool is_poor_match(const Attempt& attempt, bool all) {
-  std::map<int32_t, std::vector<double>> errors;
-  for (const PairComparison& pair : attempt.measured) {
-    if (!pair.result.of_ref) continue;
-    const double rel_l2 = pair.result.metrics.rel_l2;
-    // NaN and infinite are poor matches
-    errors[pair.result.checkpoint].push_back(rel_l2 <= 1e300 ? rel_l2 : 1e300);
-  }
-  const auto is_poor = [](auto& of_checkpoint) {
-    return upper_median(of_checkpoint.second) > kPoorMatch;
-  };
-  return all ? std::all_of(errors.begin(), errors.end(), is_poor)
-             : errors.empty() || std::any_of(errors.begin(), errors.end(), is_poor);
-}
-
-int64_t count_matches(const Attempt& attempt) {
-  return std::count_if(attempt.measured.begin(), attempt.measured.end(),
-                       [](const PairComparison& pair) {
-                         return pair.result.of_ref && pair.result.metrics.facts.any() &&
-                                pair.result.metrics.rel_l2 <= kDefaultRelL2;
-                       });
 }
 
 // Sorts records by token, then as the network computes.
@@ -296,65 +261,6 @@ NothingInCommon nothing_in_common(const Logs& logs, const CompareOptions& option
                          logs.got->path(), hint);
 }
 
-// Tries one alignment after the other: that of the headers, and where they do not settle it, that
-// of the data.
-class Aligner {
- public:
-  Aligner(const Logs& logs, const MeasureRequest& request, ThreadPool& pool)
-      : logs_(logs), request_(request), pool_(pool) {}
-
-  Attempt compare_under(Alignment& alignment) {
-    Attempt attempt = try_alignment(alignment);
-    const bool settles = can_align_by_data(*logs_.ref, *logs_.got, alignment.mode);
-    if (alignment.mode != AlignMode::kAuto || alignment.shift != Alignment::Shift::kNone ||
-        !is_poor_match(attempt, !settles)) {
-      return attempt;
-    }
-    const Alignment found =
-        find_alignment(*logs_.ref, *logs_.got, [&](const Record& a, const Record& b) {
-          return compare_pair(a, b, Tolerance(), request_.options).result.metrics.rel_l2;
-        });
-    if (!settles) {
-      excluded_offset_ = found.offset;
-      return attempt;
-    }
-    if (found.offset == alignment.offset) {
-      alignment = found;
-      return attempt;
-    }
-    // Where most records match as they stand, a fault is what does not.
-    Attempt shifted = try_alignment(found);
-    if (count_matches(shifted) <= count_matches(attempt)) return attempt;
-    alignment = found;
-    shifted_by_data_ = true;
-    return shifted;
-  }
-
-  // Whether only the data tell that the positions are numbered otherwise.
-  bool shifted_by_data() const { return shifted_by_data_; }
-
-  // An offset that would explain the data, which the tokens in both headers exclude; 0 if there is
-  // none.
-  int64_t excluded_offset() const { return excluded_offset_; }
-
- private:
-  Attempt try_alignment(const Alignment& alignment) {
-    Attempt attempt;
-    attempt.pairing =
-        pair_records(*logs_.ref, *logs_.got, request_.names, alignment, request_.options);
-    MeasureRequest request = request_;
-    request.offset = alignment.offset;
-    attempt.measured = measure(attempt.pairing.pairs, request, pool_);
-    return attempt;
-  }
-
-  const Logs& logs_;
-  const MeasureRequest& request_;
-  ThreadPool& pool_;
-  bool shifted_by_data_ = false;
-  int64_t excluded_offset_ = 0;
-};
-
 // What an offset shows that the judged log itself contradicts.
 void mark_doubtful_offset(Comparison& comparison) {
   for (RecordResult& result : comparison.results) {
@@ -415,7 +321,7 @@ Comparison compare_sequence(const Logs& logs, const CompareOptions& options,
   warn(replayed_routing(*logs.ref, *logs.got), comparison);
   const std::vector<Tolerance> tolerances = tolerances_of(*logs.ref, names, options);
   const MeasureRequest request{*logs.ref, *logs.got, names, tolerances, options, 0};
-  Aligner aligner(logs, request, pool);
+  Aligner aligner(request, pool);
   Attempt attempt = aligner.compare_under(comparison.alignment);
   warn(shift_warning(*logs.ref, *logs.got, comparison.alignment), comparison);
   warn(other_input_warning(*logs.ref, *logs.got, comparison.alignment), comparison);

@@ -55,6 +55,7 @@ struct PartsLayout {
 
 struct BlockLayout {
   TensorType type;
+  int zero = 0;  // the code of a weight of 0, of types without a minimum
   // What each code stands for, where these are no equal steps; else a weight is a scale times its
   // code, less the zero point or the minimum.
   std::span<const int8_t> table = {};
@@ -62,7 +63,6 @@ struct BlockLayout {
   std::optional<size_t> minimum = {};  // likewise
   BitField codes;
   BitField high = {};  // the upper bits of codes that have them apart
-  int zero = 0;        // the code of a weight of 0, of types without a minimum
   PartsLayout parts = {};
 
   bool has_equal_steps() const { return table.empty(); }

@@ -27,7 +27,8 @@ std::optional<OffColumns> off_columns(std::span<const ColumnSquares> columns, do
   };
   std::optional<OffColumns> found;
   for (int64_t period = 2; period <= std::min(kLargestBlock, n / kLeast) && !found; period *= 2) {
-    const double most = k * std::max(1.0, kEnough / static_cast<double>(n / period));
+    const int64_t repeats = n / period;
+    const double most = k * std::max(1.0, kEnough / static_cast<double>(repeats));
     for (int64_t width = period / 2; width > 0 && !found; width /= 2) {
       for (int64_t first = 0; first < period; first += width) {
         ColumnSquares here;

@@ -208,9 +208,7 @@ int run(CompareArguments& arguments, SpooledInputs& spooled) {
   show_report(comparison_reports(), comparison, arguments.report, context);
   if (comparison.pass) return kInParity;
   if (comparison.failed > 0) return kDiverged;
-  print_error(comparison.verdict == Verdict::kInconclusive
-                  ? nothing_proved(arguments.ref, arguments.got)
-                  : incomplete_text(comparison));
+  print_error(incomplete_text(comparison));
   return kNotComparable;
 }
 

@@ -10,6 +10,7 @@
 #include "base/error.h"
 
 namespace assay {
+namespace {
 
 std::string nothing_proved(const std::string& ref, const std::string& got) {
   return fmt::format(
@@ -17,6 +18,8 @@ std::string nothing_proved(const std::string& ref, const std::string& got) {
       "it, or they hold nothing but zeros; check that both engines ran, and what they log",
       printable(got), printable(ref));
 }
+
+}  // namespace
 
 int run_several(const std::vector<std::string>& logs, const std::vector<std::string>& paths,
                 const SpooledInputs& spooled, const CompareOptions& options,

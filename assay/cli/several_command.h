@@ -9,9 +9,6 @@
 
 namespace assay {
 
-// The message on two logs whose comparison is inconclusive.
-std::string nothing_proved(const std::string& ref, const std::string& got);
-
 // `assay compare` of three logs or more: holds each against each, reports who is the outlier,
 // and gives the exit code. `paths`: where `spooled` has the logs.
 int run_several(const std::vector<std::string>& logs, const std::vector<std::string>& paths,

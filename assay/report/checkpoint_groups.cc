@@ -62,6 +62,11 @@ std::vector<CheckpointGroup> group_by_checkpoint(const Comparison& comparison) {
   return groups;
 }
 
+bool is_inconclusive(const Comparison& comparison, const CheckpointGroup& group) {
+  return comparison.verdict == Verdict::kInconclusive && group.zeros > 0 &&
+         group.zeros == group.records;
+}
+
 std::string unproven_tokens(const CheckpointGroup& group) {
   return fmt::format("unproven at {}, the first {}: {}", count_of(group.unproven, "token"),
                      group.first_unproven, group.reason);

@@ -29,6 +29,11 @@ struct CheckpointGroup {
 // `comparison`.
 std::vector<CheckpointGroup> group_by_checkpoint(const Comparison& comparison);
 
+inline constexpr std::string_view kAllZeros = "all zeros on both sides, which proves nothing";
+
+// Whether nothing but zeros was compared of it, and nothing else of any checkpoint.
+bool is_inconclusive(const Comparison& comparison, const CheckpointGroup& group);
+
 // "missing in the other log at 3 tokens, the first 7".
 std::string unproven_tokens(const CheckpointGroup& group);
 

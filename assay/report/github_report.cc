@@ -52,9 +52,10 @@ std::string row(const Comparison& comparison, const CheckpointGroup& group) {
                        code(name_of(comparison, group.checkpoint).title()), worst.token_idx,
                        group.failures.size(), group.records, state_name(group), sizes);
   }
+  const bool is_doubtful = group.unproven > 0 || group.zeros == group.records;
   return fmt::format("| {} {} | {} | {} of {} | {} | {} | {} | {:.6f} | {} |\n",
                      !group.failures.empty() ? "&#10060;"
-                     : group.unproven > 0    ? "&#9888;&#65039;"
+                     : is_doubtful           ? "&#9888;&#65039;"
                                              : "&#9989;",
                      code(name_of(comparison, group.checkpoint).title()), worst.token_idx,
                      group.failures.size(), group.records, short_number(m.rel_l2),

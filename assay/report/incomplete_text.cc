@@ -205,6 +205,14 @@ std::string incomplete_advice(const Comparison& comparison) {
 }
 
 std::string incomplete_text(const Comparison& comparison) {
+  if (comparison.failed == 0 && comparison.verdict == Verdict::kInconclusive) {
+    const int64_t count = comparison.compared;
+    return fmt::format(
+        "{}: parity with {} is not proved: the {} in common {} nothing but zeros; check that both "
+        "engines ran, and what they log",
+        printable(comparison.got_path), printable(comparison.ref_path), count_of(count, "record"),
+        plural(count == 1, "holds", "hold"));
+  }
   const EvidenceCounts& counts = comparison.evidence;
   if (comparison.failed > 0 || !counts.first_unproven) return {};
   const EvidenceCounts::Place& first = *counts.first_unproven;

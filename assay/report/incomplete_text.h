@@ -7,7 +7,8 @@
 namespace assay {
 
 // What is unproven, and the flags that narrow the comparison to what was logged or accept what is
-// missing by name; empty where nothing is unproven or something failed.
+// missing by name; or that the logs hold nothing but zeros. Empty where nothing is unproven or
+// something failed.
 std::string incomplete_text(const Comparison& comparison);
 
 // Its last part: what to do.

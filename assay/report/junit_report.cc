@@ -83,6 +83,12 @@ std::string test_case(const Comparison& comparison, const CheckpointGroup& group
                       "</testcase>\n",
                       xml_attribute(unproven_tokens(group)));
   }
+  if (is_inconclusive(comparison, group)) {
+    return text + fmt::format(
+                      ">\n      <failure type=\"inconclusive\" message=\"{}\"/>\n    "
+                      "</testcase>\n",
+                      kAllZeros);
+  }
   if (group.zeros > 0 && group.zeros == group.records) {
     return text + ">\n      <skipped message=\"all zeros on both sides\"/>\n    </testcase>\n";
   }
@@ -122,7 +128,8 @@ void JunitReport::write(const Comparison& comparison, const ReportContext& conte
   int64_t skipped = 0;
   int64_t after_split = 0;  // records
   for (const CheckpointGroup& group : groups) {
-    const bool is_bad = !group.failures.empty() || group.unproven > group.after_split;
+    const bool is_bad = !group.failures.empty() || group.unproven > group.after_split ||
+                        is_inconclusive(comparison, group);
     const bool only_zeros = group.zeros > 0 && group.zeros == group.records;
     failures += is_bad ? 1 : 0;
     skipped += !is_bad && (group.unproven > 0 || only_zeros) ? 1 : 0;

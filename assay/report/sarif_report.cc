@@ -124,8 +124,8 @@ void append_result(const Comparison& comparison, const CheckpointGroup& group, b
   const CheckpointName& name = name_of(comparison, group.checkpoint);
   const std::string shown = printable(name.title(), 80);
   if (group.failures.empty()) {
-    append_finding(comparison, name, "unproven",
-                   fmt::format("{} is {}", shown, unproven_tokens(group)), result);
+    const std::string why = group.unproven > 0 ? unproven_tokens(group) : std::string(kAllZeros);
+    append_finding(comparison, name, "unproven", fmt::format("{} is {}", shown, why), result);
     return;
   }
   const RecordResult& first = *group.failures.front();
@@ -143,7 +143,8 @@ void SarifReport::write(const Comparison& comparison, const ReportContext& conte
                         const TextSink& sink) const {
   std::vector<CheckpointGroup> groups = failing_groups(comparison);
   for (CheckpointGroup& group : group_by_checkpoint(comparison)) {
-    if (group.unproven > 0 && group.failures.empty()) groups.push_back(std::move(group));
+    const bool is_unproven = group.unproven > 0 || is_inconclusive(comparison, group);
+    if (is_unproven && group.failures.empty()) groups.push_back(std::move(group));
   }
   const auto append_run = [&](JsonObject& run, const Comparison&) {
     run.object("tool", [&](JsonObject& tool) {

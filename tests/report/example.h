@@ -53,6 +53,20 @@ inline Comparison example_comparison() {
   return comparison;
 }
 
+// Nothing but zeros on both sides.
+inline Comparison zeros_example() {
+  Comparison comparison = example_comparison();
+  comparison.results.erase(comparison.results.begin());
+  comparison.results[0].status = comparison.verdict = Verdict::kInconclusive;
+  comparison.results[0].evidence = Evidence::kWhole;
+  comparison.results[0].metrics.all_zero = true;
+  comparison.compared = 1;
+  comparison.failed = 0;
+  comparison.first_divergence.reset();
+  comparison.evidence = count_evidence(comparison);
+  return comparison;
+}
+
 // Nothing failed, and layer_4_q is missing altogether, as layer_3_q is at token 8. Of the logits at
 // token 9 the gap is excused.
 inline Comparison incomplete_example() {

@@ -91,6 +91,15 @@ TEST(GithubAnnotations, AnIncompleteComparisonHasOne) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
 }
 
+// Breaks if the annotation of a comparison of zeros had no text, and its table check marks.
+TEST(GithubAnnotations, AnInconclusiveComparisonHasOne) {
+  EXPECT_EQ(annotations(zeros_example()),
+            "::error file=got.jsonl,title=Assay%3A inconclusive::got.jsonl: parity with ref.jsonl "
+            "is not proved: the 1 record in common holds nothing but zeros; check that both "
+            "engines ran, and what they log\n");
+  EXPECT_THAT(summary(zeros_example()), HasSubstr("| &#9888;&#65039; <code>logits</code> |"));
+}
+
 // Breaks if the sentence were cut that says how to get a verdict: what helps stands at its end.
 TEST(GithubSummary, SaysWhatHelpsToTheEnd) {
   Comparison incomplete = incomplete_example();

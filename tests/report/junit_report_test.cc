@@ -32,6 +32,14 @@ TEST(JunitReport, ZerosAreSkippedNotPassed) {
   EXPECT_THAT(junit(comparison), HasSubstr("<skipped message=\"all zeros on both sides\"/>"));
 }
 
+// Breaks if a test runner showed a comparison as green that exits with 2.
+TEST(JunitReport, WhereAllAreZerosTheyFail) {
+  const std::string text = junit(zeros_example());
+  EXPECT_THAT(text, HasSubstr("tests=\"1\" failures=\"1\" errors=\"0\" skipped=\"0\""));
+  EXPECT_THAT(text, HasSubstr("<failure type=\"inconclusive\" message=\"all zeros on both sides, "
+                              "which proves nothing\"/>"));
+}
+
 // Breaks if a test runner showed a comparison of half a log as if it were whole.
 TEST(JunitReport, TellsTheWarnings) {
   Comparison comparison = example_comparison();

@@ -65,6 +65,15 @@ TEST(SarifReport, WhatIsUnprovenIsAResultOfItsOwnRule) {
                "layer_4_q:unproven");
 }
 
+TEST(SarifReport, ZerosAreResultsWhereNothingElseWasCompared) {
+  const rapidjson::Document log = sarif(zeros_example());
+  const auto& results = log["runs"][0]["results"];
+  ASSERT_EQ(results.Size(), 1U);
+  EXPECT_STREQ(results[0]["ruleId"].GetString(), "unproven");
+  EXPECT_STREQ(results[0]["message"]["text"].GetString(),
+               "logits is all zeros on both sides, which proves nothing");
+}
+
 // Breaks if a checkpoint that fails, and lacks tokens too, were listed twice.
 TEST(SarifReport, AFailedCheckpointIsNotListedAsUnproven) {
   Comparison comparison = example_comparison();

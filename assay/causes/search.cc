@@ -309,17 +309,17 @@ std::vector<Search::Outcome> Search::try_at_once(std::span<const Try> group,
 // A swap of gate and up is one of both where both may be wrong.
 bool Search::is_tried_alone(const Try& one) const {
   if (one.mistake.together) return false;
-  if (one.mistake.name == "layer_order" || one.mistake.name == "fused_order") {
-    // One of a matrix or of a layer is one of all that the chain has of it.
+  const std::string& name = one.mistake.name;
+  if (name == "layer_order" || name == "fused_order" || name == "router_weights") {
+    // One of a matrix, of a layer or of its experts is one of all that the chain has of it.
     return std::ranges::all_of(
         families_of(one.op.checkpoint, one.mistake),
         [&](const Kinds& kinds) { return in_chain(kinds, one.mistake).size() < 2; });
   }
   const std::optional<Op> other = other_of_gate_and_up(one.op);
   if (!other) return true;
-  const std::set<Op> suspects = places({other->checkpoint});
-  if (suspects.contains(*other)) return one.mistake.name != "gate_up_swapped";
-  return !is_refuted_by_other(one.mistake.name, store_, one.op, predicted_at_);
+  if (places({other->checkpoint}).contains(*other)) return name != "gate_up_swapped";
+  return !is_refuted_by_other(name, store_, one.op, predicted_at_);
 }
 
 Search::Outcome Search::outcome_of(const Try& one, double most) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <utility>
 
 #include "assay/mistakes/mistake.h"
@@ -271,6 +272,60 @@ std::vector<Mistake> type_mistakes() {
   return mistakes;
 }
 
+// What the op of another layer gives at all positions, from what is known of that layer; nothing
+// where that is too little.
+std::shared_ptr<const Matrix> rows_of(const OpContext& context, Op op, int64_t n_rows) {
+  const Network& network = context.network;
+  auto known = context.inputs.other(op);
+  if (known && known->rows == n_rows) return known;
+  const std::vector<Op> reads = network.inputs(op);
+  if (reads.empty() || !network.can_compute(op)) return nullptr;
+  Inputs inputs{.other = context.inputs.other};
+  std::vector<int64_t> columns;
+  for (const Op input : reads) {
+    const bool is_own = input.layer == op.layer;
+    auto rows = is_own ? rows_of(context, input, n_rows) : context.inputs.other(input);
+    if (!rows || rows->rows != n_rows) return nullptr;
+    columns.push_back(rows->columns);
+    inputs.rows.push_back(rows.get());
+    inputs.held.push_back(std::move(rows));
+  }
+  if (!network.columns(op, columns)) return nullptr;
+  for (int64_t t = 0; t < n_rows; ++t) inputs.positions.push_back(t);
+  return std::make_shared<Matrix>(network.compute(op, inputs));
+}
+
+void attend_to_other_layer(const OpContext& context, AttentionCall call, Kernels& kernels) {
+  const int layer = context.site.layer - static_cast<int>(context.parameter);
+  const std::vector<const Matrix*>& own = context.inputs.rows;
+  std::shared_ptr<const Matrix> k;
+  std::shared_ptr<const Matrix> v;
+  if (layer >= 0 && find_spec(context.network.layer(layer), Checkpoint::kAttn) != nullptr) {
+    const std::vector<Op> reads = context.network.inputs({Checkpoint::kAttn, layer});
+    k = rows_of(context, reads[1], own[1]->rows);
+    v = rows_of(context, reads[2], own[2]->rows);
+  }
+  if (k && v && k->columns == own[1]->columns && v->columns == own[2]->columns) {
+    call.kv.k = k->values.data();
+    call.kv.v = v->values.data();
+  }
+  kernels.run(call);
+}
+
+// Of a cache that is found by another layer's number.
+Mistake other_layer_mistake() {
+  return {.cause = "kv_layer",
+          .text =
+              [](const Network&, double by) {
+                return by == 1.0
+                           ? std::string("reads the keys and values of the layer before")
+                           : fmt::format("reads the keys and values of {:.0f} layers before", by);
+              },
+          .edit = {.attention = attend_to_other_layer},
+          .possible = [](const Network&, Op op) { return op.layer > 0; },
+          .grid = among({1, 2})};
+}
+
 // What no comparison names.
 std::vector<Mistake> unnamed_cache_mistakes() {
   return {
@@ -298,6 +353,7 @@ std::vector<Mistake> cache_mistakes() {
   mistakes.push_back(late_slots_after_prompt());
   for (const bool after_prompt : {false, true}) mistakes.push_back(ring_mistake(after_prompt));
   mistakes.push_back(full_cache_mistake());
+  mistakes.push_back(other_layer_mistake());
   for (auto part : {type_mistakes(), unnamed_cache_mistakes()}) {
     for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
   }

@@ -161,6 +161,48 @@ std::vector<Mistake> reweighing_mistakes() {
                         Checkpoint::kExpertWeights, "token with several experts", has_several))};
 }
 
+// Of a product of an expert, whose input is the token's for all of its experts: of that times the
+// expert's weight for the token, which the router's scores give (the weights come after it).
+void multiply_weighed(const OpContext& context, MatmulCall call, Kernels& kernels) {
+  const Matrix& x = *context.inputs.rows[0];
+  const auto scores = context.inputs.other({Checkpoint::kRouter, context.site.layer});
+  if (!scores || scores->rows != x.rows) return kernels.run(call);
+  const int64_t t = (call.x - x.values.data()) / x.columns;
+  const std::span<const float> logged = context.inputs.rows[1]->row_span(t);
+  const std::vector<int32_t> ids(logged.begin(), logged.end());
+  std::vector<float> weights(ids.size());
+  kernels.run(WeighCall{scores->row(t), ids.data(), context.network.model->config().routing, 1,
+                        weights.data(), context.site});
+  const WeightMatrix& all = context.network.linear(context.op())->weight;
+  const auto slot = std::ranges::find(ids, first_row(all, call.w) / call.w.rows) - ids.begin();
+  std::vector<float> weighed(call.x, call.x + call.w.columns);
+  for (float& each : weighed) each *= weights[static_cast<size_t>(slot)];
+  call.x = weighed.data();
+  kernels.run(call);
+}
+
+// Engines that apply the weights to what goes into the experts, as Llama 4 wants it.
+Mistake weighed_input_mistake() {
+  const auto is_routed = routed([](const Routing&) { return true; });
+  return {.cause = "router_weights",
+          .text = plainly("has the experts' weights on the experts' input, not on their output"),
+          .edit = {.matmul = multiply_weighed,
+                   .mix =
+                       [](const OpContext&, MixCall call, Kernels& kernels) {
+                         const std::vector<float> ones(
+                             static_cast<size_t>(call.n_tokens * call.n_used), 1.0F);
+                         call.weights = ones.data();
+                         kernels.run(call);
+                       }},
+          .possible = [is_routed](const Network& network, Op op) {
+            const OpKind kind = network.kind_of(op);
+            const bool is_first =
+                kind == OpKind::kExpertLinear &&
+                (op.checkpoint == Checkpoint::kFfnGate || op.checkpoint == Checkpoint::kFfnUp);
+            return is_routed(network, op) && (is_first || kind == OpKind::kMix);
+          }};
+}
+
 const float* choice_bias(const Network& network, int layer) {
   return network.model == nullptr
              ? nullptr
@@ -404,6 +446,7 @@ std::vector<Mistake> count_mistakes() {
 
 std::vector<Mistake> expert_mistakes() {
   std::vector<Mistake> mistakes;
+  mistakes.push_back(weighed_input_mistake());
   for (auto part : {weight_mistakes(), reweighing_mistakes(), choice_mistakes(), count_mistakes(),
                     expert_order_mistakes(), shared_expert_mistakes()}) {
     for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));

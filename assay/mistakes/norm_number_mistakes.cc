@@ -73,8 +73,17 @@ std::optional<Checkpoint> other_of_qk(Checkpoint checkpoint) {
   }
 }
 
-bool has_like_norm_of_other(const Network& network, Op op) {
-  const std::optional<Checkpoint> other = other_of_qk(op.checkpoint);
+// The norm before the feed-forward where it is that before the attention, or the other way round.
+std::optional<Checkpoint> other_of_stream(Checkpoint checkpoint) {
+  if (checkpoint == Checkpoint::kAttnNorm) return Checkpoint::kFfnNorm;
+  if (checkpoint == Checkpoint::kFfnNorm) return Checkpoint::kAttnNorm;
+  return std::nullopt;
+}
+
+using OtherNorm = std::optional<Checkpoint> (*)(Checkpoint);
+
+bool has_like_norm(OtherNorm other_of, const Network& network, Op op) {
+  const std::optional<Checkpoint> other = other_of(op.checkpoint);
   if (!other || network.model == nullptr || find_spec(network.layer(op.layer), *other) == nullptr) {
     return false;
   }
@@ -83,21 +92,31 @@ bool has_like_norm_of_other(const Network& network, Op op) {
   return own.width == of_other.width && own.n_weights == of_other.n_weights;
 }
 
-void run_with_weights_of_other(const OpContext& context, NormCall call, Kernels& kernels) {
-  const Op op = context.op();
-  const NormCall other = context.network.norm_call({*other_of_qk(op.checkpoint), op.layer});
-  call.weight = other.weight;
-  call.bias = other.bias;
-  kernels.run(call);
+// The norm with the weights of the one that `other_of` gives for it.
+Mistake other_norm(const char* cause, const char* text, OtherNorm other_of) {
+  return {.cause = cause,
+          .text = plainly(text),
+          .edit = {.norm =
+                       [other_of](const OpContext& context, NormCall call, Kernels& kernels) {
+                         const Op op = context.op();
+                         const NormCall other =
+                             context.network.norm_call({*other_of(op.checkpoint), op.layer});
+                         call.weight = other.weight;
+                         call.bias = other.bias;
+                         kernels.run(call);
+                       }},
+          .possible = [other_of](const Network& network, Op op) {
+            return has_like_norm(other_of, network, op);
+          }};
 }
 
 }  // namespace
 
 std::vector<Mistake> norm_number_mistakes() {
-  std::vector<Mistake> mistakes = {{.cause = "qk_norm",
-                                    .text = plainly("has the weights of the other norm of q and k"),
-                                    .edit = {.norm = run_with_weights_of_other},
-                                    .possible = has_like_norm_of_other}};
+  std::vector<Mistake> mistakes = {
+      other_norm("qk_norm", "has the weights of the other norm of q and k", other_of_qk),
+      other_norm("norm_order", "has the weights of the other", other_of_stream)};
+  mistakes.back().together = true;  // in one of them it is the weights of another norm
   for (const Rounding& rounding : kRoundings) {
     const std::string type = rounding.type;
     mistakes.push_back(rounded_norm(rounding, "rounds its weights to " + type, {.weight = true}));

@@ -123,13 +123,48 @@ def exchanged(first):
     return lambda tokens: [*tokens[:first], tokens[first + 1], tokens[first], *tokens[first + 2 :]]
 
 
-def norms_exchanged(family, state, tokens):
-    """The norms of q and k have each other's weights."""
-    other = {"q_norm": "k_norm", "k_norm": "q_norm"}
-    changed = {
-        name: state[name.replace(own, other[own])] for name in state for own in other if f"{own}.weight" in name
-    }
-    return logits(oracle.in_float64(family, state | changed), tokens)
+def norms_exchanged(one, another):
+    """Two norms of each layer have each other's weights."""
+
+    def plant(family, state, tokens):
+        other = {one: another, another: one}
+        changed = {
+            name: state[name.replace(own, other[own])] for name in state for own in other if f"{own}.weight" in name
+        }
+        return logits(oracle.in_float64(family, state | changed), tokens)
+
+    return plant
+
+
+def keys_of_layer_before(family, state, tokens):
+    """Each layer but the first attends to the keys and values of the one before it."""
+    model = oracle.in_float64(family, state)
+    kept = {}
+
+    def made(attend):
+        def attend_to_other(module, query, key, value, *args, **kwargs):
+            kept[module.layer_idx] = key, value
+            key, value = kept.get(module.layer_idx - 1, (key, value))
+            return attend(module, query, key, value, *args, **kwargs)
+
+        return attend_to_other
+
+    with replaced(importlib.import_module(type(model).__module__), "eager_attention_forward", made):
+        return logits(model, tokens)
+
+
+def weights_on_input(family, state, tokens):
+    """The experts' weights multiply what goes into the experts, not what comes out."""
+    model = oracle.in_float64(family, state)
+    for layer in oracle.layers_of(model):
+        experts = layer.mlp.experts
+
+        def forward(x, ids, weights, run=experts.forward):
+            slots = [(ids[:, i : i + 1], weights[:, i : i + 1]) for i in range(ids.shape[1])]
+            return sum(run(x * weight, own, torch.ones_like(weight)) for own, weight in slots)
+
+        experts.forward = forward
+    return logits(model, tokens)
 
 
 def to_bfloat16(weights):
@@ -158,7 +193,10 @@ CASES = {
     "expert_order": ("mixtral", with_weights("mlp.gate.weight", lambda w: w.flip(0))),
     "expert_order-next": ("mixtral", with_weights("mlp.gate.weight", lambda w: w.roll(1, 0))),
     "expert_order-down": ("mixtral", with_weights("experts.down_proj", lambda w: w[[0, 2, 1, *range(3, len(w))]])),
-    "qk_norm": ("qwen3", norms_exchanged),
+    "qk_norm": ("qwen3", norms_exchanged("q_norm", "k_norm")),
+    "norm_order-exchanged": ("qwen3", norms_exchanged("input_layernorm", "post_attention_layernorm")),
+    "kv_layer": ("qwen3", keys_of_layer_before),
+    "router_weights": ("mixtral", weights_on_input),
     "wrong_token": ("qwen3", with_tokens(exchanged(5))),
     "activation_kind": ("gpt-oss", with_config(swiglu_limit=1e9)),
     "attention_softcap": ("gemma2", with_config(attn_logit_softcapping=None)),

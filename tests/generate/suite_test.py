@@ -121,6 +121,14 @@ class Suite(unittest.TestCase):
 
         self.each(check)
 
+    def test_the_vocabulary_is_a_size_of_its_own(self):
+        """Breaks if an engine that knows the output matrix by its rows were wrong in a row that is not about that."""
+        def check(_, case):
+            rows = [shape[0] for name, shape, *_ in case["tensors"] if not re.search("embed|wte|lm_head", name)]
+            self.assertEqual(case["config"]["vocab_size"] in rows, case["feature"] == "as_wide_as_the_vocabulary")
+
+        self.each(check)
+
     def test_keys_of_gguf_are_those_of_one_architecture(self):
         def check(_, case):
             prefixes = {re.match(r"[a-z0-9-]+\.", key)[0] for key in case.get("gguf", {})} - {"tokenizer."}

@@ -1,6 +1,6 @@
 """Prompts longer than those of the other rows, for what goes wrong behind their ends: windows, tables, rings of keys.
 
-Each is as narrow as it can be, with a vocabulary of 32: the reference of a family in full would be four times as large.
+Each is as narrow as it can be, with a vocabulary of 24: the reference of a family in full would be four times as large.
 """
 
 from ..bases import config
@@ -11,7 +11,7 @@ from .windows import FULL, SLIDING, WIDE, widths
 GROUP = "prompts"
 TOKENS = 40
 WINDOW = 24
-SMALL = dict(hidden_size=32, num_attention_heads=1, num_key_value_heads=1, vocab_size=32)
+SMALL = dict(hidden_size=32, num_attention_heads=1, num_key_value_heads=1, vocab_size=24)
 WINDOWS = (misread("attention_window", "leaves the window out", {"sliding_window": WIDE}), *widths(WINDOW))
 BEYOND = dict(original_max_position_embeddings=16, max_position_embeddings=64)
 NO_SCALING = misread("rope_scaling", "takes the angles without scaling", {"rope_scaling": None})
@@ -50,7 +50,7 @@ LONG = [
         "gpt2", "Learned positions behind a block of 32, of GPT-2",
         misread("rope_position", "leaves the learned positions out", tensors={"*wpe.weight": 0.0}),
         misread("bias_missing", "leaves all biases out", tensors={"*.bias": 0.0}), n_embd=32, n_head=1,
-        vocab_size=32,
+        vocab_size=24,
     ),
     long(
         "deepseek_v3", "A prompt longer than a block of 32, of latent keys and values",

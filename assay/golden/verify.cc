@@ -131,7 +131,7 @@ class Verifier {
           fmt::format("{}: {} of {}", check_.model, file.gguf, file.source));
     } else if (path.empty()) {
       problem(folder_ + file.gguf, "is missing");
-    } else if (hash_of(path) != file.sha256) {
+    } else if (has_hash(path, file.sha256) == false) {
       const bool fetched = !path.starts_with(folder_);
       problem(path, "is another model than the manifest states: its SHA-256 differs",
               fetched ? fmt::format("remove it and fetch it again ({})", file.source) : mend_);
@@ -148,9 +148,11 @@ class Verifier {
       if (!file_exists(path)) {
         state = "missing";
         problem(path, "is missing", log_mend());
-      } else if (hash_of(path) != log.sha256) {
-        state = "changed";
-        problem(path, "is not what the manifest states: its SHA-256 differs", log_mend());
+      } else if (const auto same = has_hash(path, log.sha256); !same.value_or(false)) {
+        state = same ? "changed" : "unreadable";
+        if (same) {
+          problem(path, "is not what the manifest states: its SHA-256 differs", log_mend());
+        }
       } else {
         try {
           check_golden_log(path, manifest_, file, log, n_layers,
@@ -226,12 +228,15 @@ class Verifier {
     }
   }
 
-  // Empty if it cannot be read, which is not a hash.
-  static std::string hash_of(const std::string& path) {
+  // Nothing, and a problem of its own, where the file cannot be read.
+  std::optional<bool> has_hash(const std::string& path, const std::string& sha256) {
+    std::error_code none;
+    if (std::filesystem::is_empty(path, none)) return false;
     try {
-      return file_sha256(path);
-    } catch (const Error&) {
-      return "";
+      return file_sha256(path) == sha256;
+    } catch (const Error& error) {
+      check_.problems.emplace_back(error.what());
+      return std::nullopt;
     }
   }
 

@@ -8,7 +8,7 @@
 
 namespace assay {
 
-// The state of one fixture, or of a golden whose manifest cannot be read.
+// The state of one fixture, which may be unreadable, or of a golden whose manifest is.
 struct GoldenState {
   std::string model;
   std::string type;

@@ -2,6 +2,8 @@
 
 #include "tests/cli/golden_command.h"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <sstream>
 
@@ -169,6 +171,20 @@ TEST_F(GoldenCommand, VerifyFailsClosedAndNamesTheCommandThatMends) {
 }
 
 // Breaks if a golden could lose most of its records with a manifest that fits what is left.
+// Breaks if a file that nobody may read were said to have changed, and to be recorded again.
+TEST_F(GoldenCommand, WhatCannotBeReadIsNotSaidToHaveChanged) {
+  for (const char* name : {"f32.jsonl", "tiny-f32.gguf"}) {
+    golden_->write("", "");
+    fs::remove(path(name));
+    ASSERT_EQ(mkfifo(path(name).c_str(), 0600), 0);
+    const Outcome outcome = golden({"verify"});
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr(std::string(name) + ": is not a regular file; "));
+    EXPECT_THAT(outcome.err, Not(HasSubstr("SHA-256")));
+    fs::remove(path(name));
+  }
+}
+
 TEST_F(GoldenCommand, ALogThatHoldsLessThanItsSetAndPositionsIsRefused) {
   const auto before = golden_->contents();
   const std::string& whole = before.at("f32.jsonl");

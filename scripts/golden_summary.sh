@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs each small golden model and says how it stands against its golden, as the step summary of a
 # GitHub job or, elsewhere, on standard output. Needs build/release. Reports go to
-# build/golden-reports/. Exits 1 if any has diverged.
+# build/golden-reports/. Exits 1 if any has diverged, 2 if no model was there to run.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
 
@@ -12,11 +12,13 @@ mkdir -p "$out"
 summary=${GITHUB_STEP_SUMMARY:-$out/summary.md}
 [ -n "${GITHUB_STEP_SUMMARY:-}" ] || : >"$summary"
 failed=0
+ran=0
 for manifest in golden/*/manifest.json; do
   folder=$(dirname "$manifest")
   model=$(basename "$folder")
   for gguf in "$folder"/*.gguf; do
     [ -e "$gguf" ] || continue
+    ran=$((ran + 1))
     type=$(basename "$gguf" .gguf)
     type=${type#"$model"-}
     golden=$folder/$type.jsonl
@@ -33,4 +35,5 @@ for manifest in golden/*/manifest.json; do
   done
 done
 [ -n "${GITHUB_STEP_SUMMARY:-}" ] || cat "$summary"
+[ "$ran" -gt 0 ] || { echo "golden_summary.sh: no golden/MODEL/*.gguf; restore them with git checkout golden" >&2; exit 2; }
 exit "$failed"

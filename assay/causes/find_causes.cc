@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <new>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "assay/causes/error_sources.h"
@@ -168,17 +170,20 @@ std::string other_prompt_hint(const Comparison& comparison) {
          "log both with the same tokens (check BOS)";
 }
 
-// What a record of the log was computed from, as far as it is logged.
-std::string logged_inputs(Op op, const Network& network, const LogIndex& log) {
+// What an op was computed from: the nearest inputs that `has` knows, and `start` where none come
+// before an op.
+std::string nearest_inputs(Op op, const Network& network,
+                           const std::function<bool(const std::string&)>& has,
+                           const std::string& start = {}) {
   std::vector<std::string> names;
   std::vector<Op> open = {op};
   std::set<Op> seen;
   for (size_t i = 0; i < open.size(); ++i) {
     const std::vector<Op> inputs = network.inputs(open[i]);
-    if (inputs.empty()) names.emplace_back("the tokens");
+    if (inputs.empty() && !start.empty()) names.push_back(start);
     for (const Op input : inputs) {
       if (!seen.insert(input).second) continue;
-      if (log.names().find(input.name()) >= 0) {
+      if (has(input.name())) {
         names.push_back(input.name());
       } else {
         open.push_back(input);
@@ -188,22 +193,16 @@ std::string logged_inputs(Op op, const Network& network, const LogIndex& log) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// The same of what both logs have.
+std::string logged_inputs(Op op, const Network& network, const LogIndex& log) {
+  return nearest_inputs(
+      op, network, [&](const std::string& name) { return log.names().find(name) >= 0; },
+      "the tokens");
+}
+
+// Of what both logs have.
 std::string shared_inputs(Op op, const Network& network, const TensorStore& store) {
-  std::vector<std::string> names;
-  std::vector<Op> open = {op};
-  std::set<Op> seen;
-  for (size_t i = 0; i < open.size(); ++i) {
-    for (const Op input : network.inputs(open[i])) {
-      if (!seen.insert(input).second) continue;
-      if (store.last_position(input.name()) >= 0) {
-        names.push_back(input.name());
-      } else {
-        open.push_back(input);
-      }
-    }
-  }
-  return fmt::format("{}", fmt::join(names, ", "));
+  return nearest_inputs(op, network,
+                        [&](const std::string& name) { return store.last_position(name) >= 0; });
 }
 
 // Where the step that is wrong lies between what both logs have, and what the judged log alone has

@@ -171,7 +171,8 @@ TEST_F(GoldenCommand, VerifyFailsClosedAndNamesTheCommandThatMends) {
 }
 
 // Breaks if a golden could lose most of its records with a manifest that fits what is left.
-// Breaks if a file that nobody may read were said to have changed, and to be recorded again.
+// Breaks if a file that cannot be read were reported as changed, with the advice to record it
+// again.
 TEST_F(GoldenCommand, WhatCannotBeReadIsNotSaidToHaveChanged) {
   for (const char* name : {"f32.jsonl", "tiny-f32.gguf"}) {
     golden_->write("", "");

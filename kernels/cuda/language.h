@@ -3,7 +3,6 @@
 // What the sources of this folder are written in: CUDA without <<<>>>, inline PTX and library
 // calls, and these words, so that kernels/emulated can run the same sources on the CPU.
 //
-// - ASSAY_DEVICE: the namespace, and the backend, that a source is compiled for.
 // - Device: memory and launches. ASSAY_LAUNCH(device, shape, (kernel<...>), arguments...).
 // - Global<T>: an address in device memory, the form in which kernels get every pointer. x[i] is
 //   an element; range(first, count) is where so many of them are; from(first) begins there.
@@ -59,6 +58,8 @@
 //
 // Products and sums are fused only where the source says fmaf.
 
+#include "kernels/cuda/backend.h"
+
 #define ASSAY_LAUNCH(device, shape, kernel, ...) \
   (device).launch(#kernel, shape, kernel __VA_OPT__(, ) __VA_ARGS__)
 
@@ -68,10 +69,8 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/device.h"
 #include "kernels/half.h"
 
-#define ASSAY_DEVICE cuda
 #define ASSAY_KERNEL(threads, blocks, name, ...) \
   __global__ void __launch_bounds__(threads, blocks) name(__VA_ARGS__)
 #define ASSAY_UNROLL _Pragma("unroll")

@@ -5,7 +5,7 @@
 namespace assay::ASSAY_DEVICE {
 namespace {
 
-constexpr int kThreads = kLanes * kMaxGroups;
+constexpr int kNormThreads = kLanes * kMaxGroups;
 
 // A block normalises one token.
 __global__ void rms_norm_kernel(Global<const float> rows, Global<const float> weights, float eps,
@@ -44,7 +44,7 @@ __global__ void layer_norm_kernel(Global<const float> rows, Global<const float> 
 }  // namespace
 
 void run(Device& device, const NormCall& call) {
-  const LaunchShape shape{{static_cast<unsigned>(call.n_tokens), 1, 1}, {kThreads, 1, 1}, 0};
+  const LaunchShape shape{{static_cast<unsigned>(call.n_tokens), 1, 1}, {kNormThreads, 1, 1}, 0};
   const auto n_weights = static_cast<unsigned>(call.n_weights);
   if (call.kind == NormKind::kRms) {
     ASSAY_LAUNCH(device, shape, rms_norm_kernel, call.x, call.weight, call.eps, call.width,

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "kernels/cuda/language.h"
+#include "kernels/cuda/backend.h"
 #include "kernels/fused.h"
 #include "kernels/kernels.h"
 #include "kernels/library.h"

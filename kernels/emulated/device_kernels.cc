@@ -1,1 +1,1 @@
-#include "kernels/cuda/device_kernels.cu"
+#include "kernels/cuda/device_kernels.cc"

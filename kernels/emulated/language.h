@@ -16,7 +16,6 @@
 // NOLINTBEGIN(readability-identifier-naming,bugprone-reserved-identifier,bugprone-macro-parentheses):
 // CUDA's own names
 
-#define ASSAY_DEVICE emulated
 #define ASSAY_KERNEL(threads, blocks, name, ...) \
   void name(::assay::emulated::Bounds<threads, blocks> __VA_OPT__(, ) __VA_ARGS__)
 #define ASSAY_CONSTANT(Type) const Type

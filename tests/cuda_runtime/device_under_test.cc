@@ -1,3 +1,3 @@
 // The device layer, by the host's compiler, for FakeCuda.
-#include "kernels/cuda/device.cu"
-#include "kernels/cuda/staged_copies.cu"
+#include "kernels/cuda/device.cc"
+#include "kernels/cuda/staged_copies.cc"

@@ -16,7 +16,7 @@
 
 namespace assay::testing_support {
 
-// The functions of the CUDA runtime that kernels/cuda/device.cu and staged_copies.cu call, on the
+// The functions of the CUDA runtime that kernels/cuda/device.cc and staged_copies.cc call, on the
 // host, as strict and as late as the real ones may be:
 //
 // - What is put into a stream is done when somebody waits for it, and not before.

@@ -1,8 +1,9 @@
+#include "kernels/cuda/staged_copies.h"
+
 #include <algorithm>
 #include <cstring>
 
 #include "kernels/cuda/check.h"
-#include "kernels/cuda/staged_copies.h"
 
 namespace assay::cuda {
 

@@ -1,9 +1,10 @@
+#include "kernels/cuda/device.h"
+
 #include <string>
 #include <utility>
 
 #include "base/error.h"
 #include "kernels/cuda/check.h"
-#include "kernels/cuda/device.h"
 
 namespace assay::cuda {
 namespace {

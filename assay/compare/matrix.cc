@@ -136,12 +136,46 @@ bool is_more_informative(const RunPair& a, const RunPair& b) {
   return a.compared > b.compared;
 }
 
+using RecordKey = std::pair<std::string, int64_t>;  // checkpoint with its sequence, and token
+
+// The records of the reference that the run has.
+std::set<RecordKey> shared_records(const Comparison& comparison) {
+  std::set<RecordKey> shared;
+  for (const RecordResult& result : comparison.results) {
+    if (!result.of_ref) continue;
+    const CheckpointName& name = comparison.checkpoints[static_cast<size_t>(result.checkpoint)];
+    shared.emplace(name.title(), result.token_idx);
+  }
+  return shared;
+}
+
+// Whether the run lacks a token of a checkpoint that it logs at others. Where it lacks a checkpoint
+// altogether it may not have been asked for it.
+bool lacks_tokens(const Comparison& comparison) {
+  std::set<int32_t> logged;
+  for (const RecordResult& result : comparison.results) {
+    if (result.of_ref) logged.insert(result.checkpoint);
+  }
+  return std::ranges::any_of(comparison.gaps, [&](const Gap& gap) {
+    return gap.evidence == Evidence::kUnproven && logged.contains(gap.checkpoint);
+  });
+}
+
+// A comparison of a run that lacks tokens of the reference's log.
+struct CutRun {
+  MatrixCell cell;
+  std::set<RecordKey> shared;
+};
+
 // Holds the run against each of the reference's logs: one may hold the layers of all tokens,
 // another all ops of a few. What one of them shows to be wrong stays so whatever another one is.
+// A log of fewer tokens proves nothing of a run that has some of the others and lacks the rest.
 MatrixCell compare_run(const std::vector<const Run*>& references, const Run& run,
                        const MatrixOptions& options) {
   MatrixCell cell{run.label.engine, run.label.path, {}, {}, {}, false, {}};
   MatrixCell broken = cell;
+  std::set<RecordKey> proven;
+  std::vector<CutRun> cut;
   for (const Run* reference : references) {
     const std::string& ref_path = reference->label.path;
     try {
@@ -150,6 +184,12 @@ MatrixCell compare_run(const std::vector<const Run*>& references, const Run& run
       if (options.whole_for) compare.whole_required = options.whole_for(ref_path);
       const Comparison comparison = compare_logs(ref_path, cell.log, compare);
       const RunPair pair = pair_of(comparison, 0, 1);
+      if (pair.pass) {
+        proven.merge(shared_records(comparison));
+      } else if (pair.failed == 0 && lacks_tokens(comparison)) {
+        cut.push_back({{cell.engine, cell.log, ref_path, pair, {}, false, comparison.warnings},
+                       shared_records(comparison)});
+      }
       if (cell.pair && !is_more_informative(pair, *cell.pair)) continue;
       cell.pair = pair;
       cell.warnings = comparison.warnings;
@@ -165,7 +205,12 @@ MatrixCell compare_run(const std::vector<const Run*>& references, const Run& run
       broken.problem = error.what();
     }
   }
-  if (broken.problem.empty()) return cell;
+  if (broken.problem.empty()) {
+    if (!cell.pair || !cell.pair->pass) return cell;
+    const auto of_run = std::ranges::find_if(
+        cut, [&](const CutRun& each) { return !std::ranges::includes(proven, each.shared); });
+    return of_run == cut.end() ? cell : of_run->cell;
+  }
   if (!cell.pair || cell.pair->failed == 0) return broken;
   cell.warnings.push_back(broken.problem);
   return cell;

@@ -76,6 +76,43 @@ TEST_F(MatrixTest, AReferenceWithoutTheCheckpointDoesNotHideAnothersVerdict) {
   }
 }
 
+// Breaks if a run that ended early passed by another log of the reference, which ends before it.
+TEST_F(MatrixTest, AReferenceOfFewTokensDoesNotHideThatARunIsCut) {
+  const auto log_of = [&](const char* name, const char* engine, const char* math,
+                          const std::vector<std::string>& checkpoints, int tokens) {
+    std::string text = fmt::format(
+        R"({{"assay":1,"model":{{"name":"m"}},"tokens":[1,2],"engine":"{}","math":"{}"}})"
+        "\n",
+        engine, math);
+    for (int t = 0; t < tokens; ++t) {
+      for (const std::string& checkpoint : checkpoints) text += line(checkpoint, t, {1, 2, 3});
+    }
+    return put(name, text);
+  };
+  const std::vector<std::string> ops = {"layer_0_attn", "layer_0_ffn_out", "layer_0_output",
+                                        "logits"};
+  const std::vector<std::string> layers = {"layer_0_output", "logits"};
+  const std::string all = log_of("layers.jsonl", "ref", "float64", layers, 6);
+  const std::string few = log_of("ops.jsonl", "ref", "float64", ops, 2);
+  const auto cell_of = [&](const std::vector<std::string>& checkpoints, int tokens) {
+    const std::string run = log_of("run.jsonl", "run", "exact", checkpoints, tokens);
+    const RunMatrix matrix = compare_matrix({all, few, run}, {});
+    const MatrixCell cell = matrix.rows.at(0).cells.back();
+    EXPECT_EQ(matrix.pass, cell.pair->pass);
+    return cell;
+  };
+  EXPECT_TRUE(cell_of(ops, 6).pair->pass);
+  EXPECT_TRUE(cell_of(layers, 6).pair->pass);
+  EXPECT_TRUE(cell_of({"layer_0_output", "layer_0_attn", "logits"}, 6).pair->pass);
+  EXPECT_TRUE(cell_of(ops, 2).pair->pass) << "what the reference has of these tokens";
+  for (const auto& checkpoints : {ops, layers}) {
+    const MatrixCell cut = cell_of(checkpoints, 4);
+    EXPECT_FALSE(cut.pair->pass) << checkpoints.front();
+    EXPECT_EQ(cut.pair->unproven, 4) << checkpoints.front();
+    EXPECT_EQ(cut.reference, all) << checkpoints.front();
+  }
+}
+
 // Breaks if an engine that crashed before its first record were no failure, or hid the others.
 TEST_F(MatrixTest, ReportsALogWithoutRecords) {
   const std::string ref = log("ref", "float64", 2, 5);

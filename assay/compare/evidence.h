@@ -28,6 +28,8 @@ inline constexpr std::string_view kReplicasDiffer =
     "ranks of the reference that should hold the same do not";
 inline constexpr std::string_view kLacksReplica =
     "a rank that should hold the same has no values, summary or sketch of it";
+inline constexpr std::string_view kSilentPart =
+    "the part of a rank has no values, summary or sketch";
 inline constexpr std::string_view kMissingSequence = "the other log has no such sequence";
 inline constexpr std::string_view kAfterSplit = "the two went on with other tokens";
 inline constexpr std::string_view kLacking =

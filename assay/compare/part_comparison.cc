@@ -113,14 +113,24 @@ bool states_nothing(const Record& record) {
          !summarized;
 }
 
-bool has_empty_replica(const std::vector<RankPart>& parts) {
-  return std::ranges::any_of(parts, [](const RankPart& part) {
-    return part.replica_of >= 0 && states_nothing(part.record);
-  });
+// Of replicas, one that says nothing leaves open whether it holds the same; of pieces, what of the
+// tensor is its own.
+void hold_to_silent_parts(const std::vector<RankPart>& parts, RecordResult& result) {
+  for (const RankPart& part : parts) {
+    if (result.failed() || !states_nothing(part.record)) continue;
+    if (part.replica_of >= 0) {
+      lacks_replica(result);
+    } else if (result.evidence != Evidence::kUnproven) {
+      result.evidence = Evidence::kUnproven;
+      result.status = Verdict::kIncomplete;
+      result.reason = kSilentPart;
+    }
+  }
 }
 
 void hold_replicas(const RankedRecord& ref, const RankedRecord& got, RecordResult& result) {
-  if (has_empty_replica(ref.parts) || has_empty_replica(got.parts)) lacks_replica(result);
+  hold_to_silent_parts(ref.parts, result);
+  hold_to_silent_parts(got.parts, result);
   if (replica_difference(ref.parts) && !result.failed()) {
     result.evidence = Evidence::kUnproven;
     result.status = Verdict::kIncomplete;

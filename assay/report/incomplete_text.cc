@@ -108,6 +108,7 @@ std::string narrowing_tokens(const Coverage& coverage) {
 // What to do about a reason, whatever else is unproven.
 constexpr std::pair<std::string_view, std::string_view> kAdvice[] = {
     {kReferenceUnsound, "record the reference again: nothing can be held to that record"},
+    {kSilentPart, "log each rank's part with values or a sketch"},
     {kLacksReplica, "log it on each rank that logs this checkpoint, with values or a sketch"},
     {kReplicasDiffer, "record the reference again: nothing can be held to that record"},
     {kZeroLogits,

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "assay/compare/evidence.h"
 #include "assay/log/log_reader.h"
 #include "assay/log/record_text.h"
 #include "assay/log/sketch.h"
@@ -286,6 +287,24 @@ TEST_F(RanksTest, ARecordThatLacksAPartIsMissing) {
   ranks = cut(whole, 2);
   ranks[0] += text(only);
   EXPECT_GT(compare_run(ref, ranks).failed, 0);
+}
+
+// Breaks if the head of one rank's piece stood for the piece of a rank that says nothing.
+TEST_F(RanksTest, APieceThatSaysNothingIsUnproven) {
+  const std::vector<float> whole = waves(16);
+  Record silent = part(piece(whole, 1, 2), "h[tp]", Rank{1});
+  silent.n = 8;
+  silent.values.clear();
+  const std::string first = text(part(piece(whole, 0, 2), "h[tp]", Rank{0}));
+  const std::string ref = line("layer_0_q", 0, whole);
+  Comparison comparison = compare_run(ref, {first, text(silent)});
+  EXPECT_EQ(comparison.verdict, Verdict::kIncomplete);
+  EXPECT_EQ(comparison.results.at(0).reason, kSilentPart);
+  EXPECT_FALSE(compare_logs(path("run"), path("ref.jsonl"), options_).pass);
+  silent.values = {piece(whole, 1, 2)[0]};
+  EXPECT_TRUE(compare_run(ref, {first, text(silent)}).pass) << "a head of each piece";
+  Record none = part({}, "h[tp]", Rank{1});
+  EXPECT_TRUE(compare_run(line("layer_0_q", 0, piece(whole, 0, 2)), {first, text(none)}).pass);
 }
 
 // Breaks if parts that cannot be those of one tensor were put together.

@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kDefaultBase = 10000.0;
 
-using ConfigEdit = std::function<void(ModelConfig&, Architecture&)>;
+using ConfigEdit = std::function<void(ModelConfig&)>;
 
 bool has_model(const Network& network, Op) {
   return network.model != nullptr;
@@ -30,10 +30,8 @@ const ModelConfig& config_of(const Network& network) {
 // The frequencies of the op's layer with other hyperparameters.
 std::vector<double> frequencies_with(const ConfigEdit& edit, const Network& network, Op op) {
   ModelConfig config = config_of(network);
-  Architecture architecture = *config.architecture;
   const bool local = config.layer(op.layer).local_rope;
-  edit(config, architecture);
-  config.architecture = &architecture;
+  edit(config);
   return rotary_frequencies(config, local ? std::vector<float>() : network.rope_factors, local);
 }
 
@@ -139,11 +137,10 @@ std::vector<Mistake> yarn_mistakes() {
   for (const bool keeps_factor : {false, true}) {
     Mistake linear =
         of_config("rope_scaling", "divides all positions by the factor: linear for YaRN",
-                  [](ModelConfig& config, Architecture&) { config.yarn.reset(); });
+                  [](ModelConfig& config) { config.yarn.reset(); });
     linear.edit = rotated([keeps_factor](Rotation& rotation, const OpContext& context) {
-      rotation.settings.frequencies =
-          frequencies_with([](ModelConfig& config, Architecture&) { config.yarn.reset(); },
-                           context.network, context.op());
+      rotation.settings.frequencies = frequencies_with(
+          [](ModelConfig& config) { config.yarn.reset(); }, context.network, context.op());
       if (!keeps_factor) rotation.settings.factor = 1.0;
     });
     mistakes.push_back(std::move(linear));
@@ -154,7 +151,7 @@ std::vector<Mistake> yarn_mistakes() {
       of_table("rope-linear-for-yarn", "positions are divided by YaRN's factor alone", needs_yarn)};
   mistakes.push_back(of_config(
       "rope_scaling", "takes YaRN's default betas, 32 and 1, for those of the file",
-      [](ModelConfig& config, Architecture&) {
+      [](ModelConfig& config) {
         if (config.yarn) config.yarn = Yarn{.extrapolation = config.yarn->extrapolation};
       },
       {of_table("rope-yarn-betas", "YaRN's default betas are taken for the file's",
@@ -163,22 +160,20 @@ std::vector<Mistake> yarn_mistakes() {
                                          config.yarn->beta_slow != Yarn().beta_slow);
                 }))}));
   // The borders of the ramp follow the base.
-  mistakes.push_back({.cause = "rope_base",
-                      .text =
-                          [](const Network& network, double base) {
-                            return fmt::format(
-                                "rotates with the frequency base {:.0f} in place of {:.0f}", base,
+  mistakes.push_back(
+      {.cause = "rope_base",
+       .text =
+           [](const Network& network, double base) {
+             return fmt::format("rotates with the frequency base {:.0f} in place of {:.0f}", base,
                                 config_of(network).rope_freq_base);
-                          },
-                      .edit = rotated([](Rotation& rotation, const OpContext& context) {
-                        rotation.settings.frequencies = frequencies_with(
-                            [base = context.parameter](ModelConfig& config, Architecture&) {
-                              config.rope_freq_base = base;
-                            },
-                            context.network, context.op());
-                      }),
-                      .possible = scales_by_yarn,
-                      .grid = usual_bases});
+           },
+       .edit = rotated([](Rotation& rotation, const OpContext& context) {
+         rotation.settings.frequencies = frequencies_with(
+             [base = context.parameter](ModelConfig& config) { config.rope_freq_base = base; },
+             context.network, context.op());
+       }),
+       .possible = scales_by_yarn,
+       .grid = usual_bases});
   mistakes.push_back(
       {.cause = "rope_scaling",
        .text =
@@ -189,9 +184,7 @@ std::vector<Mistake> yarn_mistakes() {
        .edit = rotated([](Rotation& rotation, const OpContext& context) {
          const auto length = static_cast<int64_t>(context.parameter);
          rotation.settings.frequencies = frequencies_with(
-             [length](ModelConfig& config, Architecture&) {
-               config.rope_original_context_length = length;
-             },
+             [length](ModelConfig& config) { config.rope_original_context_length = length; },
              context.network, context.op());
        }),
        .possible = scales_by_yarn,
@@ -211,11 +204,14 @@ std::vector<Mistake> yarn_mistakes() {
                       .edit = std::move(unscaled),
                       .possible = scales_scores,
                       .together = true});
-  mistakes.push_back(of_config("rope_scaling",
-                               "rounds YaRN's borders to whole pairs, or does not as it should",
-                               [](ModelConfig&, Architecture& architecture) {
-                                 architecture.yarn_whole_pairs = !architecture.yarn_whole_pairs;
-                               }));
+  Mistake borders = of_config("rope_scaling", "", [](ModelConfig& config) {
+    config.yarn_whole_pairs = !config.yarn_whole_pairs;
+  });
+  borders.text = [](const Network& network, double) {
+    return std::string(config_of(network).yarn_whole_pairs ? "does not round" : "rounds") +
+           " the borders of YaRN's ramp to whole pairs";
+  };
+  mistakes.push_back(std::move(borders));
   return mistakes;
 }
 
@@ -359,9 +355,8 @@ bool is_usual_part(int64_t dim, int64_t head_dim) {
 
 std::vector<Mistake> dimension_mistakes() {
   const auto set_dimensions = [](double dimensions) {
-    return [dimensions](ModelConfig& config, Architecture&) {
-      config.rotary_dim = static_cast<int64_t>(dimensions);
-    };
+    return
+        [dimensions](ModelConfig& config) { config.rotary_dim = static_cast<int64_t>(dimensions); };
   };
   return {
       {.cause = "rope_dimensions",

@@ -43,22 +43,30 @@ const std::vector<Feature>& suite() {
   return features;
 }
 
-class EachFeature : public TemporaryFolder, public testing::WithParamInterface<size_t> {
+class TemporaryModels : public TemporaryFolder {
  protected:
-  const Feature& feature() const { return suite()[GetParam()]; }
-
   // The log of Assay's engine.
-  std::string log_of(const std::string& model) const {
+  std::string log_of(const Feature& feature, const std::string& model,
+                     const std::string& checkpoints) const {
     RunOptions options;
     options.model_path = model;
-    options.tokens = feature().tokens;
+    options.tokens = feature.tokens;
     options.n_predict = 0;
     options.backend = "cpu";
     LogOptions whole;
     whole.head_values = kAllValues;
-    options.log.emplace(LogRequest{path("log.jsonl"), whole, CheckpointSet("logits")});
+    options.log.emplace(LogRequest{path("log.jsonl"), whole, CheckpointSet(checkpoints)});
     run(options, {});
     return path("log.jsonl");
+  }
+};
+
+class EachFeature : public TemporaryModels, public testing::WithParamInterface<size_t> {
+ protected:
+  const Feature& feature() const { return suite()[GetParam()]; }
+
+  std::string log_of(const std::string& model) const {
+    return TemporaryModels::log_of(feature(), model, "logits");
   }
 
   TableCell judged(const std::string& log) const {
@@ -149,6 +157,34 @@ TEST_F(GgufFiles, HaveLatentKeysAndValuesApart) {
   ASSERT_NE(file.find_tensor("blk.0.attn_v_b.weight"), nullptr);
   EXPECT_THAT(file.find_tensor("blk.0.attn_k_b.weight")->dims, testing::ElementsAre(48, 32, 2));
   EXPECT_THAT(file.find_tensor("blk.0.attn_v_b.weight")->dims, testing::ElementsAre(32, 32, 2));
+}
+
+class WithoutKnownMistakes : public TemporaryModels {
+ protected:
+  // On the log of an engine to which the feature's config says something else, where the feature
+  // lists no mistakes.
+  TableCell judged(const std::string& name, const std::string& patch) const {
+    std::vector<Feature> features = read_suite(kSuiteFolder, {name});
+    Feature& feature = features.front();
+    feature.counterfactuals.clear();
+    write_feature_folder(feature, feature.config, {}, path("model"));
+    write_feature_folder(feature, patched_config(feature.config, patch), {}, path("engine"));
+    TableCell cell;
+    cell.log = log_of(feature, path("engine"), "layers");
+    judge(feature, find_precision("float32", "test"), path("model"), cell);
+    return cell;
+  }
+};
+
+// Breaks if the catalogue's mistake changed a setting that no rotation reads.
+TEST_F(WithoutKnownMistakes, BordersOfYarnsRampAreNamed) {
+  const TableCell rounded = judged("yarn_truncate", R"({"rope_scaling":{"truncate":true}})");
+  EXPECT_EQ(rounded.cause, "rope_scaling") << rounded.text;
+  EXPECT_THAT(rounded.text, HasSubstr(" rounds the borders of YaRN's ramp to whole pairs"));
+  const TableCell unrounded = judged("yarn", R"({"rope_scaling":{"truncate":false}})");
+  EXPECT_EQ(unrounded.cause, "rope_scaling") << unrounded.text;
+  EXPECT_THAT(unrounded.text,
+              HasSubstr(" does not round the borders of YaRN's ramp to whole pairs"));
 }
 
 TEST(Suite, HasWhatItShould) {

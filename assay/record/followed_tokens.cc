@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "assay/compare/dims.h"
 #include "assay/log/log_reader.h"
 #include "base/error.h"
 
@@ -127,6 +128,21 @@ class Choices {
   std::map<int64_t, Choice> choices_;  // by position
 };
 
+// The largest logit of a rank's part is not that of the whole.
+void check_is_whole(const Record& record, const std::string& where) {
+  if (!record.dims) return;
+  bool is_whole = false;
+  try {
+    is_whole = parse_dims(*record.dims, record.shape).is_whole();
+  } catch (const Error& error) {
+    throw Error(error.what(), where);
+  }
+  if (is_whole) return;
+  throw Error(fmt::format("the logits at {} are a rank's part, by 'dims': '{}'", record.token_idx,
+                          printable(*record.dims, 60)),
+              where, "follow a log that has whole logits, such as one of a single process");
+}
+
 // The prompt of the log's one sequence.
 const std::vector<int64_t>& prompt_of(const LogHeader& header, const std::string& sequence,
                                       const std::string& path) {
@@ -173,6 +189,7 @@ FollowedTokens read_followed_tokens(const std::string& path, const std::vector<b
     sequence = record->sequence;
     last = std::max(last, record->token_idx);
     if (record->checkpoint == "logits" || record->checkpoint == "logprobs") {
+      check_is_whole(*record, fmt::format("{}:{}", path, log.place().line));
       choices.add(loader.load(log.place()), log.place().line);
     }
   }

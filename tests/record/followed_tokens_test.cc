@@ -109,6 +109,20 @@ TEST_F(FollowedTokensTest, ReportsTokensThatAreUnknown) {
                         "of a single sequence"));
 }
 
+// Breaks if the largest logit of one rank alone were taken for the token.
+TEST_F(FollowedTokensTest, APartOfTheLogitsChoosesNothing) {
+  const auto of_rank = [&](const std::string& dims) {
+    return kHeader + logits(0, R"("shape":[4],"values":[0,9,0,0])") +
+           logits(1, R"("rank":{"tp":1},"dims":")" + dims + R"(","shape":[4],"values":[0,9,0,0])") +
+           line("embedding", 2, {0.5F});
+  };
+  EXPECT_THAT(failure(of_rank("v[tp]")), AllOf(HasSubstr("ref.jsonl:3: the logits at 1"),
+                                               HasSubstr("'v[tp]'"), HasSubstr("whole logits")));
+  EXPECT_THAT(failure(of_rank("+[tp] v")), HasSubstr("a rank's part"));
+  EXPECT_THAT(failure(of_rank("v[x]")), HasSubstr("ref.jsonl:3: 'dims' is 'v[x]'"));
+  EXPECT_THAT(read(of_rank("v")).continuation, ElementsAre(1));
+}
+
 // Breaks if a run that followed one with a temperature evaluated tokens that were not sampled.
 TEST_F(FollowedTokensTest, SampledTokensAreNotKnown) {
   const std::string sampled = R"({"assay":1,"tokens":[3,1],"sampling":"temp 3, seed 4"})"

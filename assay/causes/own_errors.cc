@@ -300,6 +300,15 @@ void check_any_held(const OwnErrors& own, const std::string& path) {
               "log it with --checkpoints ops --values all, or --checkpoints layers --values all");
 }
 
+// Of a log alone its header says which sequences it is to have.
+void check_all_logged(const LogIndex& log) {
+  const std::vector<std::string>& unlogged = log.unlogged_sequences();
+  if (unlogged.empty()) return;
+  throw Error(fmt::format("has no record of {} that its header lists, the first '{}'",
+                          count_of(unlogged.size(), "sequence"), printable(unlogged.front(), 40)),
+              log.path(), "log each sequence, or list those in the header that are logged");
+}
+
 }  // namespace
 }  // namespace causes
 
@@ -317,6 +326,7 @@ void judge_own_errors(const Model& model, const CompareOptions& options,
   }
   if (comparison.failed > 0) return;  // whatever could not be held
   causes::check_any_held(*comparison.own_errors, comparison.got_log->path());
+  if (request.is_alone) causes::check_all_logged(*comparison.got_log);
 }
 
 }  // namespace assay

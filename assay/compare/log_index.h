@@ -68,7 +68,8 @@ struct RunSource {
   // The ranks of tp and ep that log each checkpoint, anywhere in the run; empty where no record is
   // of several. Layers are at one rank of pp, tokens may be at one of sp.
   std::map<std::string, std::set<std::pair<int64_t, int64_t>>> logged_by;
-  NameTable raw_names;  // where a map gives others: as the log has them
+  NameTable raw_names;                // where a map gives others: as the log has them
+  std::vector<std::string> unlogged;  // sequences that a header lists, and of which no record is
 };
 
 // Reads records of an index; one for each thread.
@@ -132,6 +133,8 @@ class LogIndex {
   const NameTable& teams() const { return teams_; }
   const std::vector<std::string>& warnings() const { return warnings_; }
   const std::string& sequence() const { return sequence_; }
+  // Sequences of the run that its header lists, and of which it has no record.
+  const std::vector<std::string>& unlogged_sequences() const { return run_->unlogged; }
   // How many ranks each axis has.
   const Rank& sizes() const { return run_->sizes; }
 

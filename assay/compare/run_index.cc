@@ -389,12 +389,16 @@ void RunIndexer::set_headers() {
   if (!header_->header) return;
   const std::vector<LogHeader::Sequence>& named = header_->sequences;
   std::unordered_map<std::string_view, const LogHeader::Sequence*> by_name;
-  for (const LogHeader::Sequence& sequence : named) by_name.emplace(sequence.name, &sequence);
+  const bool is_one = sequences_.size() == 1 && named.size() == 1;
+  for (const LogHeader::Sequence& sequence : named) {
+    by_name.emplace(sequence.name, &sequence);
+    if (!is_one && !by_name_.contains(sequence.name)) run_->unlogged.push_back(sequence.name);
+  }
   for (const auto& index : sequences_) {
     index->header_ = header_->header;
     const auto place = by_name.find(index->sequence_);
     const LogHeader::Sequence* found = place == by_name.end() ? nullptr : place->second;
-    if (sequences_.size() == 1 && named.size() == 1) found = &named.front();
+    if (is_one) found = &named.front();
     if (found == nullptr) {
       // Its tokens would be unknown, and those of another log as good as any.
       if (header_->lists_sequences) fail_for_unlisted(*index);

@@ -471,6 +471,10 @@ TEST_F(OwnErrorsOfLogs, HoldEachOfSeveralSequences) {
   EXPECT_EQ(first_failure(failed), "layer_1_k@6");
   EXPECT_EQ(failed.own_errors->first_failed->checkpoint.sequence, "b");
   EXPECT_THAT(failed.cause_hint, HasSubstr("layer_1_k is not what the model gives"));
+  const std::string lacks = put("lacks", one_only);
+  EXPECT_THAT(error_of([&] { judge(lacks, lacks); }),
+              HasSubstr("lacks: has no record of 1 sequence that its header lists, the first 'b'"));
+  EXPECT_TRUE(judge(lacks, both).pass) << "held to a reference, which says what there is to be";
 }
 
 }  // namespace

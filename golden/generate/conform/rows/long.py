@@ -14,6 +14,9 @@ WINDOW = 24
 SMALL = dict(hidden_size=32, num_attention_heads=1, num_key_value_heads=1, vocab_size=24)
 WINDOWS = (misread("attention_window", "leaves the window out", {"sliding_window": WIDE}), *widths(WINDOW))
 BEYOND = dict(original_max_position_embeddings=16, max_position_embeddings=64)
+WHOLE_PAIRS = misread(
+    "rope_scaling", "rounds the borders of YaRN's ramp to whole pairs", {"rope_scaling": {"truncate": True}}
+)
 NO_SCALING = misread("rope_scaling", "takes the angles without scaling", {"rope_scaling": None})
 
 
@@ -34,7 +37,7 @@ LONG = [
     long(
         "gpt_oss", f"A prompt longer than a window of {WINDOW} and an original context of 16, of gpt-oss", *WINDOWS,
         misread("attention_window", "has it in the other layer", {"layer_types": [FULL, SLIDING]}),
-        NO_SCALING, **SMALL, sliding_window=WINDOW, max_position_embeddings=64,
+        NO_SCALING, WHOLE_PAIRS, **SMALL, sliding_window=WINDOW, max_position_embeddings=64,
         rope_scaling=dict(
             rope_type="yarn", factor=4.0, beta_fast=32.0, beta_slow=1.0, original_max_position_embeddings=16,
             truncate=False

@@ -52,6 +52,28 @@ class PartialLogitsTest : public ComparisonTest {
   }
 };
 
+// Breaks if the logits of one rank, or of some, passed as those of a vocabulary without its
+// padding.
+TEST_F(PartialLogitsTest, APartOfTheVocabularyIsNoPaddedOne) {
+  std::vector<float> whole = random_logits(1, 2048);
+  whole[1] = 40;  // chosen, and in each part
+  const auto first = [&](size_t n) {
+    return std::vector<float>(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n));
+  };
+  for (const size_t n : {1024, 1536, 1900}) {
+    for (const auto& record : {line("logits", 0, first(n)), part(first(n))}) {
+      for (const auto& ref : {line("logits", 0, whole), part(whole)}) {
+        const Comparison comparison = compare(ref, record);
+        ASSERT_TRUE(comparison.first_divergence) << n;
+        EXPECT_EQ(comparison.first_divergence->metric, Metric::kSize) << n;
+      }
+    }
+  }
+  for (const size_t n : {1928, 2046}) {
+    EXPECT_TRUE(compare(line("logits", 0, whole), line("logits", 0, first(n))).pass) << n;
+  }
+}
+
 // Breaks if the norm of the padding, beside which every error is small, stood for that of the
 // logits.
 TEST_F(PartialLogitsTest, PaddingDoesNotExcuseWrongLogits) {

@@ -37,6 +37,11 @@ struct Pass {
   PassRows rows;
 };
 
+struct GivenToken {
+  int64_t id = 0;
+  Rank rank;  // that was given it first
+};
+
 using PassKey =
     std::tuple<int64_t, int64_t, int64_t, std::string, std::pair<int64_t, int64_t>, int64_t>;
 
@@ -139,6 +144,7 @@ class LogMaker {
       Before& before = of[{pp, tp, ep, sequence}];
       pass.rows = rows_of(pass.tensors, before.tokens);
       for (const TokenRow& row : pass.rows.rows) sequences_.insert(row.sequence);
+      check_ids(key, pass.rows);
       if (!gap && before.step && step.first > *before.step + 1 && !pass.rows.has_places) {
         gap = {*before.step, step.first};
       }
@@ -150,6 +156,28 @@ class LogMaker {
                     "between; save "
                     "'positions', too, if there were",
                     printable(path_), gap->first, gap->second));
+  }
+
+  // Ranks are given the same tokens. What one made of others would be held to the first one's.
+  void check_ids(const PassKey& key, const PassRows& rows) {
+    const auto& [pp, tp, ep, sequence, step, token] = key;
+    for (size_t i = 0; i < rows.ids.size() && i < rows.rows.size(); ++i) {
+      const TokenRow& row = rows.rows[i];
+      if (row.is_padding) continue;
+      const auto [first, added] = ids_.try_emplace({step, row.sequence, row.token_idx},
+                                                   GivenToken{rows.ids[i], {tp, pp, ep}});
+      if (added || first->second.id == rows.ids[i]) continue;
+      const Rank& other = first->second.rank;
+      if (other == Rank{tp, pp, ep}) continue;
+      throw Error(
+          fmt::format("rank tp {} pp {} ep {} was given the token {} at position {} of sequence "
+                      "'{}', and rank tp {} pp {} ep {} the token {}",
+                      tp, pp, ep, rows.ids[i], row.token_idx, printable(row.sequence, 40), other.tp,
+                      other.pp, other.ep, first->second.id),
+          path_,
+          "that is the fault, if they share a model; of processes that each have sequences of "
+          "their own, import the folder of each by itself");
+    }
   }
 
   // The tokens of each sequence are those of its first pass, the prompt's; of all sequences, or of
@@ -277,6 +305,7 @@ class LogMaker {
   const DumpOptions& options_;
   const std::function<void(std::string_view)>& sink_;
   std::map<PassKey, Pass> passes_;
+  std::map<std::tuple<std::pair<int64_t, int64_t>, std::string, int64_t>, GivenToken> ids_;
   std::set<std::string> sequences_;
   std::set<std::string> named_;
   std::vector<std::string> without_rows_;

@@ -215,6 +215,16 @@ class Formats(DumpCase):
             save_npz(self.folder, {**flat, "input_ids": ids, "seq_lens": np.array(lengths)})
             self.assertIn(text, self.assay("compare", "two.jsonl", "dump.npz", code=code).stderr)
 
+    def test_ranks_are_given_the_same_tokens(self):
+        for rank, ids in ((0, IDS), (1, IDS)):
+            for name, rows in (tensors() | {"input_ids": np.array([ids])}).items():
+                path = self.folder / "ranks" / f"rank{rank}" / f"{name}.npy"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                np.save(path, rows)
+        self.assay("compare", self.log(tensors()), "ranks", code=0)
+        np.save(self.folder / "ranks/rank1/input_ids.npy", np.array([[*IDS[:-1], 4]]))
+        self.refused("ranks", "rank tp 1", "the token 4 at position 5", "rank tp 0", "the token 3")
+
     def test_a_pass_that_is_missing_is_told(self):
         values = tensors()
         for step, rows in ((0, slice(0, 4)), (2, slice(4, TOKENS))):

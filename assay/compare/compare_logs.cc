@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <set>
 #include <utility>
 
 #include "assay/compare/aligner.h"
@@ -262,11 +263,11 @@ NothingInCommon nothing_in_common(const Logs& logs, const CompareOptions& option
 }
 
 // What an offset shows that the judged log itself contradicts.
-void mark_doubtful_offset(Comparison& comparison) {
+void mark_doubtful_offset(std::string_view reason, Comparison& comparison) {
   for (RecordResult& result : comparison.results) {
     if (!result.of_ref || result.failed() || result.evidence == Evidence::kUnproven) continue;
     result.evidence = Evidence::kUnproven;
-    result.reason = kDoubtfulOffset;
+    result.reason = reason;
   }
 }
 
@@ -295,10 +296,15 @@ struct AllSequences {
   bool lacks_bos = false;
 };
 
+struct ComparedSequence {
+  Comparison comparison;
+  bool is_shifted_by_data = false;
+};
+
 // Compares one sequence. Throws NothingInCommon if there is nothing to compare, unless it is one
 // of several.
-Comparison compare_sequence(const Logs& logs, const CompareOptions& options,
-                            const AllSequences& all, ThreadPool& pool) {
+ComparedSequence compare_sequence(const Logs& logs, const CompareOptions& options,
+                                  const AllSequences& all, ThreadPool& pool) {
   Comparison comparison;
   comparison.ref_path = logs.ref->path();
   comparison.got_path = logs.got->path();
@@ -346,7 +352,7 @@ Comparison compare_sequence(const Logs& logs, const CompareOptions& options,
   if (aligner.shifted_by_data() &&
       leaves_out_shared_positions(*logs.ref, *logs.got, comparison.alignment.offset,
                                   comparison.results)) {
-    mark_doubtful_offset(comparison);
+    mark_doubtful_offset(kDoubtfulOffset, comparison);
   }
   judge_comparison(comparison);
   warn(fitted_constants(comparison), comparison);
@@ -355,7 +361,22 @@ Comparison compare_sequence(const Logs& logs, const CompareOptions& options,
   warn(other_continuation(*logs.ref, *logs.got, comparison), comparison);
   comparison.ref_log = logs.ref;
   comparison.got_log = logs.got;
-  return comparison;
+  return {std::move(comparison), aligner.shifted_by_data()};
+}
+
+// An engine counts positions in one way. An offset that the values of some sequences show, and that
+// others do not have, is no other way to count.
+void hold_to_one_offset(std::vector<ComparedSequence>& sequences) {
+  std::set<int64_t> offsets;
+  for (const auto& [comparison, shifted] : sequences) {
+    if (comparison.compared > 0) offsets.insert(comparison.alignment.offset);
+  }
+  if (offsets.size() < 2) return;
+  for (auto& [comparison, shifted] : sequences) {
+    if (!shifted) continue;
+    mark_doubtful_offset(kOffsetOfSome, comparison);
+    judge_comparison(comparison);
+  }
 }
 
 // The gaps of a sequence that the other log does not have say so.
@@ -387,17 +408,20 @@ Comparison compare_logs(const std::string& ref_path, const std::string& got_path
   const std::vector<Logs> pairs = pair_logs(ref, got);
   check_names(ref, got, options);
   const AllSequences all{pairs.size() > 1, lacks_bos(pairs)};
-  if (!all.of_several) return compare_sequence(pairs.front(), options, all, pool);
-  std::vector<Comparison> sequences;
+  if (!all.of_several) return compare_sequence(pairs.front(), options, all, pool).comparison;
+  std::vector<ComparedSequence> compared;
   std::vector<std::string> further;
   bool any = false;
   for (const Logs& logs : pairs) {
     if (logs.ref->sequence().empty()) further.push_back(logs.got->sequence());
-    sequences.push_back(compare_sequence(logs, options, all, pool));
-    mark_missing_sequence(sequences.back());
-    any = any || sequences.back().compared > 0;
+    compared.push_back(compare_sequence(logs, options, all, pool));
+    mark_missing_sequence(compared.back().comparison);
+    any = any || compared.back().comparison.compared > 0;
   }
   if (!any) throw no_sequence_in_common(ref, got);
+  hold_to_one_offset(compared);
+  std::vector<Comparison> sequences;
+  for (ComparedSequence& each : compared) sequences.push_back(std::move(each.comparison));
   Comparison merged = merge_sequences(std::move(sequences));
   warn(further_sequences(got_path, further), merged);
   return merged;

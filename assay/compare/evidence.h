@@ -41,6 +41,9 @@ inline constexpr std::string_view kUnchosen =
 inline constexpr std::string_view kDoubtfulOffset =
     "the values match only at an offset that leaves out records of the other log at positions that "
     "the reference has, too: an engine that is late by a token logs the same";
+inline constexpr std::string_view kOffsetOfSome =
+    "the values match only at an offset that other sequences of the log do not have, and an engine "
+    "counts the positions of all alike";
 inline constexpr std::string_view kAfterFlip = "it follows from a flip of experts that were level";
 
 inline constexpr std::string_view kNoElements = "it has no elements";

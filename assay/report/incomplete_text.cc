@@ -129,6 +129,9 @@ constexpr std::pair<std::string_view, std::string_view> kAdvice[] = {
      "it follows another log, compare with that one"},
     {kDoubtfulOffset,
      "name the tokens in both headers (\"tokens\"), or give the offset with --align"},
+    {kOffsetOfSome,
+     "name the tokens of each sequence in both headers (\"tokens\"), and by \"mask\" what is "
+     "padding"},
     {kMissingSequence,
      "log that sequence, or name the tokens of each in both headers, by which they are paired"},
 };

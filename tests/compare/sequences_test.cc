@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "assay/compare/evidence.h"
 #include "assay/log/run_files.h"
 #include "base/error.h"
 #include "tests/compare/comparison_case.h"
@@ -114,6 +115,26 @@ TEST_F(SequencesTest, WithoutTokensNamesPairSequences) {
   EXPECT_NE(
       failure(ref, records("x", {11, 12}) + records("y", {21, 22})).find("no record in common"),
       std::string::npos);
+}
+
+// Breaks if a sequence whose positions are off by one passed as one of an engine that counts so.
+TEST_F(SequencesTest, AnOffsetThatOtherSequencesDoNotHaveIsUnproven) {
+  const std::vector<int> a = {11, 12, 13, 14};
+  const std::vector<int> b = {21, 22, 23, 24};
+  const std::string ref = records("a", a) + records("b", b);
+  const Comparison one = compare(ref, records("a", a) + records("b", b, 0, 1));
+  EXPECT_EQ(one.verdict, Verdict::kIncomplete);
+  EXPECT_EQ(one.evidence.unproven, 4);
+  ASSERT_TRUE(one.evidence.first_unproven);
+  EXPECT_EQ(one.evidence.first_unproven->checkpoint.sequence, "b");
+  EXPECT_EQ(one.evidence.first_unproven->reason, kOffsetOfSome);
+  EXPECT_TRUE(compare(ref, records("a", a, 0, 1) + records("b", b, 0, 1)).pass) << "counts from 1";
+  const std::string padded = header("[[11,12,13,14],[0,21,22,23,24]]", R"(["a","b"])",
+                                    R"(,"mask":[[1,1,1,1],[0,1,1,1,1]])");
+  EXPECT_TRUE(compare(header("[[11,12,13,14],[21,22,23,24]]", R"(["a","b"])") + ref,
+                      padded + records("a", a) + records("b", b, 0, 1))
+                  .pass)
+      << "says what is padding";
 }
 
 // Breaks if rows that the mask says are padding were compared, or moved what is not.

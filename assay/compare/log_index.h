@@ -127,6 +127,8 @@ class LogIndex {
     const auto at = static_cast<size_t>(place);
     return at < entries_.size() ? entries_[at] : incomplete_[at - entries_.size()];
   }
+  // FILE:LINE, of a folder's log the file in it.
+  std::string where(const IndexEntry& entry) const;
   const NameTable& names() const { return names_; }
   // The names of all sequences as the log has them, where a map gives others.
   const NameTable& raw_names() const { return run_->raw_names; }
@@ -200,7 +202,6 @@ class LogIndex {
   void check_groups();
   void find_lacking_replicas();
   void check_overlap(const IndexEntry& a, const IndexEntry& b) const;
-  std::string where(const IndexEntry& entry) const;
   RankPart part_of(const IndexEntry& entry, IndexLoader& loader) const;
   Record& load_group(const IndexEntry& entry, IndexLoader& loader) const;
 

@@ -64,7 +64,7 @@ class Reference {
       const auto rows = values_.find(log.names().name(entry.checkpoint));
       if (rows == values_.end()) continue;
       Record& record = log.load(entry, loader);
-      const std::string where = fmt::format("{}:{}", path_, entry.place.line);
+      const std::string where = log.where(entry);
       if (record.n != width(record.checkpoint)) {
         throw Error(fmt::format("'{}' has {} elements, the model {}", record.checkpoint, record.n,
                                 width(record.checkpoint)),

@@ -64,8 +64,8 @@ ReplayedRouting::ReplayedRouting(const std::string& path, const ModelConfig& con
   for (const IndexEntry& entry : log.entries()) {
     const auto layer = layer_of.find(entry.checkpoint);
     if (layer == layer_of.end()) continue;
-    ids_[layer->second][entry.token_idx] = ids_of(log.load(entry, loader), config.routing,
-                                                  fmt::format("{}:{}", path_, entry.place.line));
+    ids_[layer->second][entry.token_idx] =
+        ids_of(log.load(entry, loader), config.routing, log.where(entry));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "assay/log/log_reader.h"
 #include "assay/record/run.h"
@@ -149,6 +150,10 @@ TEST_F(InjectedRunTest, AReferenceWithoutAllValuesIsRefused) {
   EXPECT_THAT(error_of([&] { injected("f32", reference); }),
               HasSubstr(":2: 'embedding' at token 0 holds 10 of its 128 values; log the reference "
                         "with --checkpoints layers --values all"));
+  // In a folder the file is named, and not the folder.
+  std::filesystem::create_directories(path("run"));
+  std::filesystem::copy_file(log("f32", 3), path("run/rank0.jsonl"));
+  EXPECT_THAT(error_of([&] { injected("f32", path("run")); }), HasSubstr("/run/rank0.jsonl:2: "));
 }
 
 }  // namespace

@@ -30,8 +30,6 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/support/paths.cc TARGET_
     "ASSAY_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\";ASSAY_PROGRAMS=\"${CMAKE_RUNTIME_OUTPUT_DIRECTORY}\"")
 # A failure names its file from the root of the sources, so that the same test in another clone is compiled alike.
 target_compile_options(assay_test_main PUBLIC -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
-# Most of a test's time is in what it tests: half the time to compile is worth more.
-target_compile_options(assay_test_main PUBLIC $<$<CONFIG:Release>:-O1>)
 
 # Headers that most tests read are compiled once, with the first program. Not with ccache, which does not keep what is
 # compiled with them.
@@ -50,20 +48,26 @@ function(assay_precompile_headers NAME)
   endif()
 endfunction()
 
-# assay_add_test(NAME unit|golden|... SOURCES a_test.cc ... LIBS lib ... [TIMEOUT seconds]
+# assay_add_test(NAME unit|golden|... SOURCES a_test.cc ... LIBS lib ... [COMPUTES] [TIMEOUT seconds]
 # [QUICK filter] [NOT_QUICK filter]): one
 # test program build/<preset>/bin/NAME; ctest finds its cases when it runs, labelled with LABEL; those
 # whose suite is named Emulated/... or Gpu/... with LABEL-emulated or LABEL-gpu, and those that match the
 # GoogleTest filter QUICK, and not NOT_QUICK, which names those that take long, with LABEL-quick, which ctest -L emulated, -L gpu and -L quick find too. A case
 # may take TIMEOUT seconds, 300 by default, which ctest --timeout does not change, and may skip only if
-# tests/expected_skips.txt says so.
+# tests/expected_skips.txt says so. Nearly all of a test's time is in what it tests, which is optimised; where its own
+# sources take some, it COMPUTES.
 function(assay_add_test NAME LABEL)
-  cmake_parse_arguments(PARSE_ARGV 2 ARG "" "TIMEOUT;QUICK;NOT_QUICK" "SOURCES;LIBS")
+  cmake_parse_arguments(PARSE_ARGV 2 ARG "COMPUTES" "TIMEOUT;QUICK;NOT_QUICK" "SOURCES;LIBS")
   assay_timeout(ARG_TIMEOUT)
   add_executable(${NAME} ${ARG_SOURCES})
   set_property(GLOBAL APPEND PROPERTY ASSAY_TEST_PROGRAMS ${NAME})
   target_link_libraries(${NAME} PRIVATE ${ARG_LIBS} assay_test_main)
-  assay_precompile_headers(${NAME})
+  if(ARG_COMPUTES)
+    target_compile_options(${NAME} PRIVATE $<$<CONFIG:Release>:-O1>)
+  else()
+    target_compile_options(${NAME} PRIVATE $<$<CONFIG:Release>:-O0>)
+    assay_precompile_headers(${NAME})
+  endif()
   set(others "-Emulated/*:Gpu/*")
   if(ARG_QUICK)
     if(ARG_QUICK STREQUAL "*")

@@ -50,6 +50,7 @@ void read_routing(const ConfigKeys& keys, ModelConfig& config) {
     routing.gating = static_cast<Gating>(stated - 1);
   }
   routing.normalise = keys.flag(kExpertWeightsNorm, config.architecture->normalise_weights);
+  routing.added_to_sum = config.architecture->added_to_weights_sum;
   // Files state 0 for no scale.
   if (keys.number(kExpertWeightsScale, 0.0) != 0.0) {
     routing.scale = static_cast<float>(keys.positive(kExpertWeightsScale));

@@ -210,7 +210,8 @@ struct Routing {
   int64_t n_experts = 0;
   int64_t n_used = 0;
   bool normalise = false;     // the weights are divided by their sum
-  float scale = 1.0F;         // and multiplied by this
+  double added_to_sum = 0.0;  // and this
+  float scale = 1.0F;         // the weights are multiplied by this
   int64_t n_groups = 1;       // equal parts of the experts, of which
   int64_t n_groups_used = 1;  // only the best may be chosen from
   bool operator==(const Routing&) const = default;

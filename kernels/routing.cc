@@ -99,7 +99,7 @@ void Kernels::run(const WeighCall& call) {
       const std::vector<double> values = gated(scores, call.routing.gating);
       for (const int32_t id : ids) weights.push_back(values[static_cast<size_t>(id)]);
     }
-    const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+    const double sum = std::accumulate(weights.begin(), weights.end(), call.routing.added_to_sum);
     float* out = call.weights + t * call.routing.n_used;
     for (size_t j = 0; j < n_used; ++j) {
       const double weight = call.routing.normalise ? weights[j] / sum : weights[j];

@@ -195,13 +195,15 @@ constexpr LayerVariant kDeepseekVariants[] = {
     {.ops = kDeepseekLite, .tensor = "attn_q"},
     {.ops = kDeepseekDense, .without = "ffn_gate_inp"}};
 
-constexpr auto lfm2_layer(const auto& mixer) {
-  return join(kAttnNorm, mixer, add_attn(C::kAttnOut), kFfnNorm,
-              gated_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
-}
-constexpr auto kLfm2Conv = lfm2_layer(short_conv(C::kAttnNorm));
-constexpr auto kLfm2Attention = lfm2_layer(normed_attention(W::kHead, W::kHead));
+constexpr auto kLfm2Ffn = gated_ffn(C::kFfnNorm, Presence::kNever);
+constexpr auto kLfm2Conv = expert_layer(short_conv(C::kAttnNorm), kLfm2Ffn);
+constexpr auto kLfm2Attention = expert_layer(normed_attention(W::kHead, W::kHead), kLfm2Ffn);
 constexpr LayerVariant kLfm2Variants[] = {{.ops = kLfm2Attention, .tensor = "attn_q"}};
+constexpr auto kLfm2MoeConv = expert_layer(short_conv(C::kAttnNorm), kRoutedFfn);
+constexpr LayerVariant kLfm2MoeVariants[] = {
+    {.ops = kLfm2Attention, .tensor = "attn_q", .without = "ffn_gate_inp"},
+    {.ops = kQwen3MoeLayer, .tensor = "attn_q"},
+    {.ops = kLfm2Conv, .without = "ffn_gate_inp"}};
 
 constexpr Architecture kArchitectures[] = {
     {.name = "llama",
@@ -387,6 +389,12 @@ constexpr Architecture kArchitectures[] = {
      .variants = kLfm2Variants,
      .output_norm = "token_embd_norm",
      .sliding_window = SlidingWindow::kHonoured},
+    {.name = "lfm2moe",
+     .layer = kLfm2MoeConv,
+     .variants = kLfm2MoeVariants,
+     .output_norm = "token_embd_norm",
+     .gating = Gating::kSigmoid,
+     .added_to_weights_sum = 1e-6},
 };
 
 // The op in the usual layer, or else in a variant.

@@ -89,6 +89,8 @@ struct Architecture {
   // Where no key says how wide experts are, a token's few are as wide as feed_forward_length
   // together, and so is the shared one.
   bool experts_split_ffn = false;
+  // What is added to the sum by which experts' weights are divided.
+  double added_to_weights_sum = 0.0;
   // Caps of the attention's scores and of the logits: whether it has them, and the defaults.
   bool soft_caps = false;
   double attention_soft_cap = 0.0;

@@ -108,7 +108,10 @@ constexpr HfName kLfm2[] = {{"token_embd_norm", "model.embedding_norm"},
                             {"ffn_norm", "ffn_norm"},
                             {"ffn_gate", "feed_forward.w1"},
                             {"ffn_up", "feed_forward.w3"},
-                            {"ffn_down", "feed_forward.w2"}};
+                            {"ffn_down", "feed_forward.w2"},
+                            {"ffn_gate_inp", "feed_forward.gate"},
+                            {"exp_probs_b", "feed_forward.expert_bias"},
+                            {kMixture, "feed_forward.experts"}};
 // Its files call the norm before the experts as others call the norm after the attention.
 constexpr HfName kGptOss[] = {{"ffn_gate_inp", "mlp.router"}};
 
@@ -240,6 +243,11 @@ constexpr HfModel kModels[] = {
      .routing = HfRouting::kSigmoid,
      .choice_bias = true},
     {.model_type = "lfm2", .architecture = "lfm2", .names = kLfm2},
+    {.model_type = "lfm2_moe",
+     .architecture = "lfm2moe",
+     .names = kLfm2,
+     .experts = HfExperts::kFeedForward,
+     .choice_bias = true},
 };
 
 const HfName* find_name(std::span<const HfName> names, std::string_view tensor) {

@@ -28,6 +28,7 @@ enum class HfWindow : uint8_t {
 enum class HfExperts : uint8_t {
   kEach,         // mlp.experts.N.gate_proj and so on
   kNumbered,     // block_sparse_moe.experts.N.w1 and so on
+  kFeedForward,  // feed_forward.experts.N.w1 and so on
   kTogether,     // one tensor of all, with those of gate and then of up
   kInterleaved,  // the same, [inputs, outputs] of each, with the outputs of gate and up in turn
 };

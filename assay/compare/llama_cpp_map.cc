@@ -18,9 +18,9 @@
 // - A shared expert has the names of a feed-forward without experts, and follows the others. What
 //   is called its output has been multiplied by its gate in qwen2moe alone.
 // - A router's biased product is called its probabilities where its softmax comes later (gpt-oss).
-// - lfm2 gives its norm before the feed-forward the name of the feed-forward.
-// phi2, phi3, gptneox, falcon, command-r, cohere2 and lfm2 have no name for the sum after the
-// attention.
+// - lfm2 and lfm2moe give their norm before the feed-forward the name of the feed-forward.
+// phi2, phi3, gptneox, falcon, command-r, cohere2, lfm2 and lfm2moe have no name for the sum after
+// the attention.
 namespace assay {
 namespace {
 
@@ -35,18 +35,18 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 {"regex": "attn_norm(?:_2)?-([0-9]+)", "to": "layer_{N}_attn_norm", "take": 0, "arch": ["falcon"]},
 {"regex": "attn_norm(?:_2)?-([0-9]+)", "to": "layer_{N}_ffn_norm", "take": 1, "optional": true, "arch": ["falcon"]},
 
-{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": -2, "arch": ["!phi3", "!gpt2", "!starcoder", "!stablelm", "!command-r", "!deepseek2", "!lfm2"]},
-{"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": -1, "arch": ["!phi3", "!gpt2", "!starcoder", "!exaone4", "!smollm3", "!cohere2", "!deepseek2", "!lfm2"]},
-{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": -2, "arch": ["!gpt2", "!starcoder", "!stablelm", "!command-r", "!deepseek2", "!lfm2"]},
-{"name": "Kcur-{N}", "to": "layer_{N}_k_rope", "take": -1, "arch": ["!gpt2", "!starcoder", "!exaone4", "!smollm3", "!cohere2", "!deepseek2", "!lfm2"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": -2, "arch": ["!phi3", "!gpt2", "!starcoder", "!stablelm", "!command-r", "!deepseek2", "!lfm2", "!lfm2moe"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": -1, "arch": ["!phi3", "!gpt2", "!starcoder", "!exaone4", "!smollm3", "!cohere2", "!deepseek2", "!lfm2", "!lfm2moe"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": -2, "arch": ["!gpt2", "!starcoder", "!stablelm", "!command-r", "!deepseek2", "!lfm2", "!lfm2moe"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k_rope", "take": -1, "arch": ["!gpt2", "!starcoder", "!exaone4", "!smollm3", "!cohere2", "!deepseek2", "!lfm2", "!lfm2moe"]},
 {"name": "Vcur-{N}", "to": "layer_{N}_v", "take": -1, "arch": ["!deepseek2"]},
 {"name": "Qcur_normed-{N}", "to": "layer_{N}_q_norm", "arch": ["!exaone4"]},
 {"name": "Kcur_normed-{N}", "to": "layer_{N}_k_norm", "arch": ["!exaone4"]},
 {"name": "Qcur_norm-{N}", "to": "layer_{N}_q_rope_norm", "arch": ["hunyuan-dense"]},
 {"name": "Kcur_norm-{N}", "to": "layer_{N}_k_rope_norm", "arch": ["hunyuan-dense"]},
 
-{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": -1, "arch": ["gpt2", "starcoder", "lfm2"]},
-{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": -1, "arch": ["gpt2", "starcoder", "lfm2"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": -1, "arch": ["gpt2", "starcoder", "lfm2", "lfm2moe"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": -1, "arch": ["gpt2", "starcoder", "lfm2", "lfm2moe"]},
 {"name": "Qcur-{N}", "to": "layer_{N}_q", "take": 0, "arch": ["phi3"]},
 {"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": 1, "arch": ["phi3"]},
 {"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": 2, "optional": true, "arch": ["smollm3", "cohere2"]},
@@ -58,16 +58,16 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 {"regex": "Qcur(?:_normed)?-([0-9]+)", "to": "layer_{N}_q_rope", "take": 3, "optional": true, "arch": ["exaone4"]},
 {"regex": "Kcur(?:_normed)?-([0-9]+)", "to": "layer_{N}_k_rope", "take": 3, "optional": true, "arch": ["exaone4"]},
 
-{"name": "model.embed_tokens", "to": "embedding", "arch": ["lfm2"]},
-{"regex": "model\\.layers\\.\\{\\}\\.operator_norm-([0-9]+)", "to": "layer_{N}_attn_norm", "arch": ["lfm2"]},
-{"regex": "model\\.layers\\.\\{\\}\\.self_attn\\.q_layernorm-([0-9]+)", "to": "layer_{N}_q_norm", "arch": ["lfm2"]},
-{"regex": "model\\.layers\\.\\{\\}\\.self_attn\\.k_layernorm-([0-9]+)", "to": "layer_{N}_k_norm", "arch": ["lfm2"]},
-{"regex": "model\\.layers\\.\\{\\}\\.conv\\.in_proj-([0-9]+)", "to": "layer_{N}_conv_b", "part": "1/3", "arch": ["lfm2"]},
-{"regex": "model\\.layers\\.\\{\\}\\.conv\\.in_proj-([0-9]+)", "to": "layer_{N}_conv_c", "part": "2/3", "arch": ["lfm2"]},
-{"regex": "model\\.layers\\.\\{\\}\\.conv\\.in_proj-([0-9]+)", "to": "layer_{N}_conv_x", "part": "3/3", "arch": ["lfm2"]},
-{"regex": "model\\.layers\\.\\{\\}\\.conv\\.conv-([0-9]+)", "to": null, "arch": ["lfm2"]},
-{"regex": "model\\.layers\\.\\{\\}\\.(?:self_attn|conv)\\.out_proj-([0-9]+)", "to": "layer_{N}_attn_out", "arch": ["lfm2"]},
-{"regex": "model\\.layers\\.\\{\\}\\.ffn_out-([0-9]+)", "to": "layer_{N}_ffn_norm", "arch": ["lfm2"]},
+{"name": "model.embed_tokens", "to": "embedding", "arch": ["lfm2", "lfm2moe"]},
+{"regex": "model\\.layers\\.\\{\\}\\.operator_norm-([0-9]+)", "to": "layer_{N}_attn_norm", "arch": ["lfm2", "lfm2moe"]},
+{"regex": "model\\.layers\\.\\{\\}\\.self_attn\\.q_layernorm-([0-9]+)", "to": "layer_{N}_q_norm", "arch": ["lfm2", "lfm2moe"]},
+{"regex": "model\\.layers\\.\\{\\}\\.self_attn\\.k_layernorm-([0-9]+)", "to": "layer_{N}_k_norm", "arch": ["lfm2", "lfm2moe"]},
+{"regex": "model\\.layers\\.\\{\\}\\.conv\\.in_proj-([0-9]+)", "to": "layer_{N}_conv_b", "part": "1/3", "arch": ["lfm2", "lfm2moe"]},
+{"regex": "model\\.layers\\.\\{\\}\\.conv\\.in_proj-([0-9]+)", "to": "layer_{N}_conv_c", "part": "2/3", "arch": ["lfm2", "lfm2moe"]},
+{"regex": "model\\.layers\\.\\{\\}\\.conv\\.in_proj-([0-9]+)", "to": "layer_{N}_conv_x", "part": "3/3", "arch": ["lfm2", "lfm2moe"]},
+{"regex": "model\\.layers\\.\\{\\}\\.conv\\.conv-([0-9]+)", "to": null, "arch": ["lfm2", "lfm2moe"]},
+{"regex": "model\\.layers\\.\\{\\}\\.(?:self_attn|conv)\\.out_proj-([0-9]+)", "to": "layer_{N}_attn_out", "arch": ["lfm2", "lfm2moe"]},
+{"regex": "model\\.layers\\.\\{\\}\\.ffn_out-([0-9]+)", "to": "layer_{N}_ffn_norm", "arch": ["lfm2", "lfm2moe"]},
 
 {"name": "q-{N}", "to": "layer_{N}_q_a", "take": -4, "optional": true, "arch": ["deepseek2"]},
 {"name": "q-{N}", "to": "layer_{N}_q_a_norm", "take": -3, "optional": true, "arch": ["deepseek2"]},

@@ -65,7 +65,7 @@ const std::vector<Omission>& omissions() {
   static const std::vector<Omission> all = {
       {"checkpoint", "no record of one op", false,
        [](WholeLog& log) {
-         leave_out(log, [](const Record& r) { return r.checkpoint == "layer_1_attn"; });
+         leave_out(log, [](const Record& r) { return r.checkpoint == "layer_1_attn_out"; });
        }},
       {"embedding", "no record of the embedding", false,
        [](WholeLog& log) {

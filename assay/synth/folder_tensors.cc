@@ -142,7 +142,7 @@ class FolderLister {
     const std::string_view stem = tensor.op->tensor;
     const std::string path = layer + std::string(expert_path(form, stem));
     const bool is_bias = suffix == ".bias";
-    if (form == HfExperts::kEach || form == HfExperts::kNumbered) {
+    if (path.find("{}") != std::string::npos) {
       const int64_t rows = is_bias ? 1 : tensor.dims[1];
       std::vector<int64_t> shape = {tensor.columns()};
       if (!is_bias) shape.insert(shape.begin(), rows);

@@ -337,6 +337,18 @@ constexpr Preset kPresets[] = {
        "conv_bias": false, "full_attn_idxs": [2, 5, 8, 10, 12, 14],
        "max_position_embeddings": 128000, "norm_eps": 1e-5, "rope_theta": 1000000.0,
        "tie_word_embeddings": true})"},
+    {"lfm2-8b-a1b", R"({
+       "_name_or_path": "LFM2-8B-A1B", "model_type": "lfm2_moe", "vocab_size": 65536,
+       "hidden_size": 2048, "intermediate_size": 7168, "moe_intermediate_size": 1792,
+       "num_hidden_layers": 24, "num_attention_heads": 32, "num_key_value_heads": 8,
+       "num_experts": 32, "num_experts_per_tok": 4, "num_dense_layers": 2,
+       "norm_topk_prob": true, "routed_scaling_factor": 1.0, "use_expert_bias": true,
+       "conv_L_cache": 3, "conv_bias": false, "layer_types": [
+         "conv", "conv", "full_attention", "conv", "conv", "conv", "full_attention", "conv",
+         "conv", "conv", "full_attention", "conv", "conv", "conv", "full_attention", "conv",
+         "conv", "conv", "full_attention", "conv", "conv", "full_attention", "conv", "conv"],
+       "max_position_embeddings": 128000, "norm_eps": 1e-5, "rope_theta": 1000000.0,
+       "tie_word_embeddings": true})"},
 };
 
 }  // namespace

@@ -56,6 +56,20 @@ void read_stepped(const ConfigObject& object, HfConfig& config, Keys& keys) {
              shared * object.whole({"moe_intermediate_size"}, kMaxWidth));
 }
 
+// Of lfm2_moe, whose GGUF files can state neither a scale of the weights nor that these are not
+// normalised.
+void read_leading_dense(const ConfigObject& object, HfConfig& config, Keys& keys) {
+  constexpr char kScale[] = "routed_scaling_factor";
+  config.n_dense_layers = object.whole_or_zero("num_dense_layers", kMaxLayers);
+  keys.whole(hyperparameter::kLeadingDense, config.n_dense_layers);
+  if (!object.flag("norm_topk_prob")) {
+    object.refuse("norm_topk_prob", "is false", "Assay normalises the weights of these experts");
+  }
+  if (object.positive({kScale}) != 1.0) {
+    object.refuse(kScale, "is not 1", "Assay does not scale the weights of these experts");
+  }
+}
+
 }  // namespace
 
 void read_expert_config(const ConfigObject& object, HfConfig& config, Keys& keys) {
@@ -72,6 +86,7 @@ void read_expert_config(const ConfigObject& object, HfConfig& config, Keys& keys
   if (config.model->routing != HfRouting::kOwn) {
     return read_shared_and_groups(object, config, keys);
   }
+  if (object.default_of("num_dense_layers") != nullptr) read_leading_dense(object, config, keys);
   // llama.cpp knows no default of this kind.
   if (config.architecture->gating == Gating::kSigmoid) keys.whole(hyperparameter::kExpertGating, 2);
   if (has_checkpoint(*config.architecture, Checkpoint::kSharedScore)) {

@@ -25,7 +25,10 @@ constexpr ExpertPath kEach[] = {
     {HfExperts::kEach, "ffn_down_exps", "mlp.experts.{}.down_proj"},
     {HfExperts::kNumbered, "ffn_gate_exps", "block_sparse_moe.experts.{}.w1"},
     {HfExperts::kNumbered, "ffn_up_exps", "block_sparse_moe.experts.{}.w3"},
-    {HfExperts::kNumbered, "ffn_down_exps", "block_sparse_moe.experts.{}.w2"}};
+    {HfExperts::kNumbered, "ffn_down_exps", "block_sparse_moe.experts.{}.w2"},
+    {HfExperts::kFeedForward, "ffn_gate_exps", "feed_forward.experts.{}.w1"},
+    {HfExperts::kFeedForward, "ffn_up_exps", "feed_forward.experts.{}.w3"},
+    {HfExperts::kFeedForward, "ffn_down_exps", "feed_forward.experts.{}.w2"}};
 constexpr ExpertPath kTogether[] = {
     {HfExperts::kInterleaved, "ffn_gate_exps", "mlp.experts.gate_up_proj"},
     {HfExperts::kInterleaved, "ffn_up_exps", "mlp.experts.gate_up_proj"},

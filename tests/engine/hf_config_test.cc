@@ -258,6 +258,35 @@ TEST_F(HfConfigFile, ConvolutionsAndTheirWidthsAreThoseOfTheConfig) {
               ThrowsMessage<Error>(HasSubstr("key 'block_ffn_dim_multiplier' is too large")));
 }
 
+// Breaks if what lfm2_moe says of its experts were left out, or what its GGUF files cannot state
+// were ignored.
+TEST_F(HfConfigFile, ExpertsBesideConvolutionsAreThoseOfTheConfig) {
+  const auto config = [](const std::string& more) {
+    return read_hf_config(R"({"model_type": "lfm2_moe", "vocab_size": 5, "hidden_size": 8,
+                              "num_hidden_layers": 3, "num_attention_heads": 2,
+                              "num_key_value_heads": 1, "norm_eps": 1e-5, "num_experts": 6,
+                              "num_experts_per_tok": 2, "intermediate_size": 16,
+                              "moe_intermediate_size": 4, "max_position_embeddings": 16,
+                              "layer_types": ["conv", "full_attention", "conv"])" +
+                              more + "}",
+                          "config.json");
+  };
+  const HfConfig usual = config("");
+  EXPECT_EQ(usual.parts.experts, (std::vector<bool>{false, false, true}));
+  EXPECT_EQ(usual.parts.conv, (std::vector<bool>{true, false, true}));
+  EXPECT_TRUE(usual.parts.choice_bias);
+  EXPECT_EQ(usual.feed_forward_length, 16);
+  EXPECT_EQ(std::get<int64_t>(usual.metadata.at("lfm2moe.leading_dense_block_count")), 2);
+  EXPECT_EQ(std::get<int64_t>(usual.metadata.at("lfm2moe.expert_feed_forward_length")), 4);
+  EXPECT_EQ(std::get<int64_t>(usual.metadata.at("lfm2moe.expert_gating_func")), 2);
+  EXPECT_EQ(config(R"(, "num_dense_layers": 0)").parts.experts, std::vector<bool>(3, true));
+  EXPECT_FALSE(config(R"(, "use_expert_bias": false)").parts.choice_bias);
+  EXPECT_THAT([&] { config(R"(, "norm_topk_prob": false)"); },
+              ThrowsMessage<Error>(HasSubstr("key 'norm_topk_prob' is false")));
+  EXPECT_THAT([&] { config(R"(, "routed_scaling_factor": 2.5)"); },
+              ThrowsMessage<Error>(HasSubstr("key 'routed_scaling_factor' is not 1")));
+}
+
 TEST_F(HfConfigFile, FeaturesThatAreNotComputedAreRefusedByName) {
   const std::pair<const char*, const char*> features[] = {
       {"quantization_config", "{}"},

@@ -41,6 +41,7 @@ SIGMOID = {
     **{"n_routed_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "n_shared_experts": 1},
     **{"first_k_dense_replace": 1, "n_group": 4, "topk_group": 2},
 }
+CONV = {"layer_types": ["conv", "full_attention", "conv", "full_attention"]}
 OF_TYPE = {
     "gpt2": {"vocab_size": 128, "n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 64, "n_inner": 96},
     "gpt_bigcode": {"vocab_size": 128, "n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 64, "n_inner": 96},
@@ -66,7 +67,8 @@ OF_TYPE = {
         **{"moe_layer_start_index": 1, "moe_layer_interval": 1},
     },
     "glm4_moe": SIGMOID | {"use_qk_norm": True, "head_dim": 16},
-    "lfm2": {"layer_types": ["conv", "full_attention", "conv", "full_attention"]},
+    "lfm2": CONV,
+    "lfm2_moe": CONV | {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
 }
 # Sizes, which make another model, and what no layer computes with.
 LEFT = {

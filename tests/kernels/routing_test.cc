@@ -76,6 +76,14 @@ TEST(Weigh, IsASoftmaxOverAllOrOverThoseUsed) {
   EXPECT_THAT(weigh(scores, {1}, {.normalise = true, .scale = 2.5F}), ElementsAre(2.5F));
 }
 
+TEST(Weigh, DividesByTheSumAndWhatIsAddedToIt) {
+  EXPECT_THAT(weigh({0, 0, 5}, {0, 1},
+                    {.gating = Gating::kSigmoid, .normalise = true, .added_to_sum = 0.25}),
+              ElementsAre(0.4F, 0.4F));
+  EXPECT_THAT(weigh({0, 0, 5}, {0, 1}, {.gating = Gating::kSigmoid, .added_to_sum = 0.25}),
+              ElementsAre(0.5F, 0.5F));
+}
+
 TEST(Weigh, LargeScoresDoNotOverflow) {
   EXPECT_THAT(weigh({1000, 1000}, {0, 1}, {}), ElementsAre(0.5F, 0.5F));
 }

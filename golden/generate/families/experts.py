@@ -162,4 +162,14 @@ EXPERTS = (
         ),
         GAIN | {"embed_tokens": 3.0},
     ),
+    Family(
+        "lfm2moe", "Lfm2MoeConfig", 154,
+        GROUPED | dict(
+            num_hidden_layers=4, intermediate_size=96, moe_intermediate_size=32, num_experts=6, num_experts_per_tok=2,
+            num_dense_layers=2, norm_topk_prob=True, routed_scaling_factor=1.0, use_expert_bias=True, conv_L_cache=4,
+            norm_eps=0.046875, layer_types=["full_attention", "conv", "conv", "full_attention"],
+            rope_parameters=rope(23456.0), tie_word_embeddings=True
+        ),
+        GAIN | {"embed_tokens": 0.5, "conv.conv": 4.0},
+    ),
 )

@@ -236,6 +236,12 @@ FEATURES = {
         "rotary base": base(10000.0),
         "experts of a token": dict(moe_k=3),
     },
+    "lfm2moe": {
+        "epsilon": dict(norm_eps=1e-5),
+        "rotary base": base(10000.0),
+        "experts of a token": dict(num_experts_per_tok=3),
+        "weights of experts add up to 1": dict(norm_topk_prob=False),
+    },
     "dots1": SIGMOID | {"rotary base": base(10000.0)},
     "glm4moe": GLM4_MOE | {"norms of heads": dict(use_qk_norm=False)},
     "glm4moe-air": GLM4_MOE,

@@ -13,7 +13,7 @@ namespace {
 
 using Numbers = std::vector<uint8_t>;
 
-BlockEdit of_numbers(BitField field, std::function<void(Numbers&)> change) {
+BlockEdit of_numbers(const BitField& field, std::function<void(Numbers&)> change) {
   return [=, change = std::move(change)](Bytes block) {
     Numbers numbers = numbers_of(field, block);
     change(numbers);
@@ -40,7 +40,7 @@ BlockEdit of_parts(const PartsLayout& layout, std::function<void(Parts&)> change
 
 // Numbers that are read as `from` has them, where they are packed as `to` has them; or packed as
 // `to`, where the type has them as `from`.
-BlockEdit repacked(BitField from, BitField to) {
+BlockEdit repacked(const BitField& from, const BitField& to) {
   return [=](Bytes block) { put_numbers(to, numbers_of(from, block), block); };
 }
 

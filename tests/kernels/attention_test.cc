@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "kernels/half.h"
@@ -170,13 +171,20 @@ TEST_P(AttentionTest, PicksTheGreatestOfHugeScores) {
   EXPECT_TRUE(relative_l2(inputs.attend(*make_reference_kernels(), 3), got) <= 1e-6);
 }
 
+template <class Number>
+Number stored(const std::vector<uint8_t>& cache, int64_t at) {
+  Number number;
+  std::memcpy(&number, cache.data() + static_cast<size_t>(at) * sizeof(number), sizeof(number));
+  return number;
+}
+
 // Attention as its formula stands, one product after the other.
 std::vector<float> attend_plainly(const Inputs& inputs,
                                   const reference::AttentionVariant& variant) {
   const AttentionShape& shape = inputs.shape;
   const auto value_at = [&](const std::vector<uint8_t>& cache, int64_t at) {
-    if (inputs.type == KvType::kF32) return reinterpret_cast<const float*>(cache.data())[at];
-    return float_from_f16(reinterpret_cast<const uint16_t*>(cache.data())[at]);
+    if (inputs.type == KvType::kF32) return stored<float>(cache, at);
+    return float_from_f16(stored<uint16_t>(cache, at));
   };
   std::vector<float> out;
   for (int64_t t = 0; t < inputs.n_positions; ++t) {

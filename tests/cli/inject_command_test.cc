@@ -4,6 +4,7 @@
 #include <rapidjson/document.h>
 
 #include <filesystem>
+#include <map>
 
 #include "tests/cli/program.h"
 #include "tests/support/paths.h"

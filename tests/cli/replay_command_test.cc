@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <rapidjson/document.h>
 
+#include <algorithm>
+
 #include "tests/cli/run_command.h"
 #include "tests/support/paths.h"
 

@@ -7,6 +7,7 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "assay/compare/compare_logs.h"

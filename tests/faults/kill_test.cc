@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <random>
 
 #include "tests/faults/fault_case.h"

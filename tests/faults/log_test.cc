@@ -4,6 +4,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+
 #include "tests/faults/fault_case.h"
 
 namespace assay {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <functional>
+#include <memory>
 
 #include "assay/golden/files.h"
 #include "assay/golden/verify.h"

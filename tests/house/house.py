@@ -14,6 +14,7 @@ import tomllib
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import headers
 import names
 
 LONGEST = 500  # lines of a source file
@@ -250,8 +251,8 @@ def main():
     found = [*wrong_includes(root, files, folders), *unmapped(files, folders), *long_files(root, files)]
     found += [*dead_links(root, files), *unlisted(root, files), *unlocked(root), *impure(root, files)]
     found += [*strays_to_network(root, files), *large_corpus(root, files), *import_cycles(root, files)]
-    found += names.clashes(root, files)
-    passed = f"{len(files)} files: includes, imports, map, links, lengths, names, dependencies, network and corpus are as stated"
+    found += [*names.clashes(root, files), *headers.missing(root, files)]
+    passed = f"{len(files)} files: includes, headers, imports, map, links, lengths, names, dependencies, network and corpus are as stated"
     print("\n".join(found) or passed)
     sys.exit(1 if found else 0)
 

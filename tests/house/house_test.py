@@ -7,6 +7,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import headers
 import house
 import names
 
@@ -44,6 +45,22 @@ class HouseTest(unittest.TestCase):
         for right in ('"base/b.h"', "<vector>", '"b.h"', '"../base/b.h"'):
             files = self.put(engine__a_DOT_h=f"#include {right}\n", base__b_DOT_h="", engine__b_DOT_h="")
             self.assertEqual(self.said(house.wrong_includes, self.root, files, FOLDERS), "", right)
+
+    def test_standard_headers_that_only_another_source_includes(self):
+        used = {
+            "span": "std::span<int> x;",
+            "algorithm": "int x = std::ranges::max_element(y)[0];",
+            "cmath": "bool x = std::isnan(y);",
+            "tuple": "std::tie(a, b) = c;",
+        }
+        for header, code in used.items():
+            files = self.put(base__a_DOT_cc=f'#include "base/a.h"\n{code}\n', base__a_DOT_h='#include "b.h"\n', base__b_DOT_h="")
+            self.assertIn(f"base/a.cc uses std::", self.said(headers.missing, self.root, files), code)
+            self.assertIn(f"<{header}>", self.said(headers.missing, self.root, files), code)
+            self.put(base__b_DOT_h=f"#include <{header}>\n")
+            self.assertEqual(self.said(headers.missing, self.root, files), "", code)
+        files = self.put(base__c_DOT_cc='// std::span<int>\nconst char* x = "std::span";\nstd::span_like y;\n')
+        self.assertEqual(self.said(headers.missing, self.root, files), "")
 
     def test_python_modules_that_import_each_other(self):
         right = {"a__x_DOT_py": "from .y import f\nimport os", "a__y_DOT_py": "", "b__y_DOT_py": "import x"}

@@ -5,8 +5,10 @@
 #include <sys/resource.h>
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <map>
 #include <random>
 #include <regex>

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,6 +16,15 @@ inline constexpr std::string_view kLogProbabilitiesName = "logprobs";
 
 inline bool is_logits_name(std::string_view checkpoint) {
   return checkpoint == kLogitsName || checkpoint == kLogProbabilitiesName;
+}
+
+// Whether a vocabulary of `shorter` elements may be padded to `longer`: a multiple of 64 that is
+// the next one or at most a sixteenth further; DeepSeek's, from 100,015 to 102,400, is the most of
+// the published ones that we know. More is a part of a vocabulary, such as one rank's, and a single
+// element more is an error of one.
+inline bool may_be_padded(int64_t shorter, int64_t longer) {
+  const int64_t further = longer - shorter;
+  return further > 1 && longer % 64 == 0 && further <= std::max<int64_t>(63, shorter / 16);
 }
 
 // The other name under which a log may hold the same record; empty for all but logits.

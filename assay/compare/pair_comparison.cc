@@ -250,10 +250,7 @@ bool is_masked_from(const Record& record, int64_t begin) {
          !masked(*(at - 1));
 }
 
-// Whether one of two records of logits is padded: with -Infinity, or to a multiple of 64 that is
-// the next one or at most a sixteenth further; DeepSeek's, from 100,015 to 102,400, is the most of
-// the published ones that we know. More is a part of a vocabulary, such as one rank's, and a single
-// element more is an error of one.
+// Whether one of two records of logits is padded: with -Infinity, or to a multiple.
 bool is_padded_vocabulary(const Record& ref, const Record& got) {
   if (!is_logits_name(ref.checkpoint)) return false;
   const Record& longer = ref.n > got.n ? ref : got;
@@ -261,7 +258,7 @@ bool is_padded_vocabulary(const Record& ref, const Record& got) {
   const int64_t further = longer.n - shorter;
   if (further < 2 || further > shorter) return false;
   if (is_masked_from(longer, shorter)) return true;
-  return longer.n % 64 == 0 && (further < 64 || further <= shorter / 16);
+  return may_be_padded(shorter, longer.n);
 }
 
 // Of the largest elements, those that are NaN or +Infinity.

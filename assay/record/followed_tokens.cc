@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "assay/compare/dims.h"
+#include "assay/compare/log_probabilities.h"
 #include "assay/log/log_reader.h"
 #include "base/error.h"
 
@@ -112,6 +113,11 @@ class Choices {
   }
 
   Choice chosen(const Record& record) const {
+    const int64_t n_vocab = std::ssize(choosable_);
+    if (record.n < n_vocab && !may_be_padded(record.n, n_vocab)) {
+      return {-1, fmt::format("there are {} of them for the model's vocabulary of {}", record.n,
+                              n_vocab)};
+    }
     if (record.n > 0 && record.has_all_values()) return greatest(record.values);
     if (!record.top.empty()) return first_of(record.top);
     if (!record.summary || record.summary->argmax < 0) {

@@ -121,6 +121,11 @@ TEST_F(FollowedTokensTest, APartOfTheLogitsChoosesNothing) {
   EXPECT_THAT(failure(of_rank("+[tp] v")), HasSubstr("a rank's part"));
   EXPECT_THAT(failure(of_rank("v[x]")), HasSubstr("ref.jsonl:3: 'dims' is 'v[x]'"));
   EXPECT_THAT(read(of_rank("v")).continuation, ElementsAre(1));
+  const std::string half = kHeader + logits(1, R"("shape":[2],"values":[0,9])");
+  EXPECT_THAT(read(half).continuation, IsEmpty()) << "nothing depends on it";
+  EXPECT_THAT(failure(half + line("embedding", 2, {0.5F})),
+              HasSubstr("the token at position 2 is not known: it is what the logits at 1 choose, "
+                        "and there are 2 of them for the model's vocabulary of 4"));
 }
 
 // Breaks if a run that followed one with a temperature evaluated tokens that were not sampled.

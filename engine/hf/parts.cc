@@ -101,7 +101,9 @@ HfParts read_parts(const ConfigObject& object, const HfConfig& config) {
   parts.two_norms = config.model->model_type == "falcon" &&
                     object.flag("new_decoder_architecture") &&
                     object.whole({"num_ln_in_parallel_attn"}, 2, 2) == 2;
-  parts.choice_bias = config.model->choice_bias && object.flag("use_expert_bias", true);
+  parts.choice_bias =
+      config.model->choice_bias &&
+      (object.default_of("use_expert_bias") == nullptr || object.flag("use_expert_bias"));
   parts.experts = expert_layers(object, config);
   parts.conv = conv_layers(object, config);
   return parts;

@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "engine/hf/config.h"
 #include "tests/support/hf_builder.h"
+#include "tests/support/paths.h"
 
 namespace assay {
 namespace {
@@ -285,6 +288,14 @@ TEST_F(HfConfigFile, ExpertsBesideConvolutionsAreThoseOfTheConfig) {
               ThrowsMessage<Error>(HasSubstr("key 'norm_topk_prob' is false")));
   EXPECT_THAT([&] { config(R"(, "routed_scaling_factor": 2.5)"); },
               ThrowsMessage<Error>(HasSubstr("key 'routed_scaling_factor' is not 1")));
+}
+
+// Breaks if a key that only lfm2_moe's class reads took the bias from a model that always has one.
+TEST_F(HfConfigFile, AnotherClassesKeyLeavesTheBiasOfTheChoice) {
+  std::ifstream file(source_path("tests/data/synth/minimax-m2.json"));
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  text.insert(text.find('{') + 1, R"("use_expert_bias": false, )");
+  EXPECT_TRUE(read_hf_config(text, "config.json").parts.choice_bias);
 }
 
 TEST_F(HfConfigFile, FeaturesThatAreNotComputedAreRefusedByName) {

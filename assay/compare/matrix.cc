@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "assay/compare/compare_logs.h"
+#include "assay/compare/log_probabilities.h"
 #include "assay/compare/nothing_in_common.h"
 #include "assay/log/log_reader.h"
 #include "assay/log/run_files.h"
@@ -161,15 +162,32 @@ bool lacks_tokens(const Comparison& comparison) {
   });
 }
 
-// A comparison of a run that lacks tokens of the reference's log.
+// Whether the run logs no logits at all, and the reference does: without them a run of the first
+// checkpoints alone would pass by a log of these.
+bool lacks_logits(const Comparison& comparison) {
+  const auto is_logits = [&](const auto& record) {
+    return is_logits_name(comparison.checkpoints[static_cast<size_t>(record.checkpoint)].name);
+  };
+  return std::ranges::any_of(comparison.gaps,
+                             [&](const Gap& gap) {
+                               return gap.evidence == Evidence::kUnproven && is_logits(gap);
+                             }) &&
+         std::ranges::none_of(comparison.results, [&](const RecordResult& result) {
+           return result.of_ref && is_logits(result);
+         });
+}
+
+// A comparison of a run that lacks tokens of the reference's log, or logits.
 struct CutRun {
   MatrixCell cell;
   std::set<RecordKey> shared;
+  bool lacks_logits = false;
 };
 
 // Holds the run against each of the reference's logs: one may hold the layers of all tokens,
 // another all ops of a few. What one of them shows to be wrong stays so whatever another one is.
-// A log of fewer tokens proves nothing of a run that has some of the others and lacks the rest.
+// A log of fewer tokens proves nothing of a run that has some of the others and lacks the rest, nor
+// one without logits of a run without them, where another has them.
 MatrixCell compare_run(const std::vector<const Run*>& references, const Run& run,
                        const MatrixOptions& options) {
   MatrixCell cell{run.label.engine, run.label.path, {}, {}, {}, false, {}};
@@ -186,9 +204,10 @@ MatrixCell compare_run(const std::vector<const Run*>& references, const Run& run
       const RunPair pair = pair_of(comparison, 0, 1);
       if (pair.pass) {
         proven.merge(shared_records(comparison));
-      } else if (pair.failed == 0 && lacks_tokens(comparison)) {
+      } else if (pair.failed == 0 && (lacks_tokens(comparison) || lacks_logits(comparison))) {
         cut.push_back({{cell.engine, cell.log, ref_path, pair, {}, false, comparison.warnings},
-                       shared_records(comparison)});
+                       shared_records(comparison),
+                       lacks_logits(comparison)});
       }
       if (cell.pair && !is_more_informative(pair, *cell.pair)) continue;
       cell.pair = pair;
@@ -207,8 +226,9 @@ MatrixCell compare_run(const std::vector<const Run*>& references, const Run& run
   }
   if (broken.problem.empty()) {
     if (!cell.pair || !cell.pair->pass) return cell;
-    const auto of_run = std::ranges::find_if(
-        cut, [&](const CutRun& each) { return !std::ranges::includes(proven, each.shared); });
+    const auto of_run = std::ranges::find_if(cut, [&](const CutRun& each) {
+      return each.lacks_logits || !std::ranges::includes(proven, each.shared);
+    });
     return of_run == cut.end() ? cell : of_run->cell;
   }
   if (!cell.pair || cell.pair->failed == 0) return broken;

@@ -113,6 +113,35 @@ TEST_F(MatrixTest, AReferenceOfFewTokensDoesNotHideThatARunIsCut) {
   }
 }
 
+// Breaks if a run that shows no more than the first checkpoint passed by a log of that alone.
+TEST_F(MatrixTest, AReferenceWithoutLogitsDoesNotHideThatARunHasNone) {
+  const auto log_of = [&](const char* name, const char* engine, const char* math,
+                          const std::vector<std::string>& checkpoints) {
+    std::string text =
+        fmt::format(R"({{"assay":1,"model":{{"name":"m"}},"tokens":[1],"engine":"{}","math":"{}"}})"
+                    "\n",
+                    engine, math);
+    for (const std::string& checkpoint : checkpoints) text += line(checkpoint, 0, {1, 2, 3});
+    return put(name, text);
+  };
+  const std::string all =
+      log_of("all.jsonl", "ref", "float64", {"embedding", "layer_0_output", "logits"});
+  const std::string first = log_of("first.jsonl", "ref", "float64", {"embedding"});
+  const auto cell_of = [&](const std::vector<std::string>& checkpoints,
+                           const MatrixOptions& options) {
+    const std::string run = log_of("run.jsonl", "run", "exact", checkpoints);
+    return compare_matrix({all, first, run}, options).rows.at(0).cells.back();
+  };
+  const MatrixCell embedding = cell_of({"embedding"}, {});
+  EXPECT_FALSE(embedding.pair->pass);
+  EXPECT_EQ(embedding.pair->unproven, 2);
+  EXPECT_EQ(embedding.reference, all);
+  EXPECT_TRUE(cell_of({"embedding", "layer_0_output", "logits"}, {}).pair->pass);
+  MatrixOptions narrowed;
+  narrowed.compare.selection.set_checkpoints("embedding", "--checkpoints");
+  EXPECT_TRUE(cell_of({"embedding"}, narrowed).pair->pass);
+}
+
 // Breaks if an engine that crashed before its first record were no failure, or hid the others.
 TEST_F(MatrixTest, ReportsALogWithoutRecords) {
   const std::string ref = log("ref", "float64", 2, 5);

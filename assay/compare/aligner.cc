@@ -16,11 +16,11 @@ constexpr double kPoorMatch = 0.1;  // a median rel_l2 above it starts a search 
 // For advice alone (`all`) each must.
 bool is_poor_match(const Attempt& attempt, bool all) {
   std::map<int32_t, std::vector<double>> errors;
-  for (const PairComparison& pair : attempt.measured) {
-    if (!pair.result.of_ref) continue;
-    const double rel_l2 = pair.result.metrics.rel_l2;
+  for (const RecordResult& result : attempt.measured.results) {
+    if (!result.of_ref) continue;
+    const double rel_l2 = result.metrics.rel_l2;
     // NaN and infinite are poor matches
-    errors[pair.result.checkpoint].push_back(rel_l2 <= 1e300 ? rel_l2 : 1e300);
+    errors[result.checkpoint].push_back(rel_l2 <= 1e300 ? rel_l2 : 1e300);
   }
   const auto is_poor = [](auto& of_checkpoint) {
     return upper_median(of_checkpoint.second) > kPoorMatch;
@@ -30,11 +30,9 @@ bool is_poor_match(const Attempt& attempt, bool all) {
 }
 
 int64_t count_matches(const Attempt& attempt) {
-  return std::count_if(attempt.measured.begin(), attempt.measured.end(),
-                       [](const PairComparison& pair) {
-                         return pair.result.of_ref && pair.result.metrics.facts.any() &&
-                                pair.result.metrics.rel_l2 <= kDefaultRelL2;
-                       });
+  return std::ranges::count_if(attempt.measured.results, [](const RecordResult& result) {
+    return result.of_ref && result.metrics.facts.any() && result.metrics.rel_l2 <= kDefaultRelL2;
+  });
 }
 
 }  // namespace

@@ -1,11 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "assay/compare/alignment.h"
 #include "assay/compare/measure.h"
-#include "assay/compare/pair_comparison.h"
 #include "assay/compare/pairing.h"
 #include "base/thread_pool.h"
 
@@ -14,7 +12,7 @@ namespace assay {
 // The records of two logs under one alignment.
 struct Attempt {
   Pairing pairing;
-  std::vector<PairComparison> measured;  // of each of pairing.pairs
+  Measured measured;  // of each of pairing.pairs
 };
 
 // Tries one alignment after the other: that of the headers, and where they do not settle it, that

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <exception>
+#include <numeric>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "assay/compare/aligner.h"
@@ -140,14 +142,26 @@ std::vector<Tolerance> tolerances_of(const LogIndex& ref, const SharedNames& nam
   return tolerances;
 }
 
-// Sorts records by token, then as the network computes.
+// Sorts records by token, then as the network computes. In place: of a long run there are millions.
 template <typename Record>
 void sort_records(const Comparison& comparison, std::vector<Record>& records) {
-  const auto key = [&](const Record& record) {
-    return std::pair(record.token_idx, comparison.order[static_cast<size_t>(record.checkpoint)]);
+  const auto key = [&](size_t i) {
+    return std::tuple(records[i].token_idx,
+                      comparison.order[static_cast<size_t>(records[i].checkpoint)], i);
   };
-  std::stable_sort(records.begin(), records.end(),
-                   [&](const Record& a, const Record& b) { return key(a) < key(b); });
+  std::vector<size_t> from(records.size());
+  std::iota(from.begin(), from.end(), size_t{0});
+  std::sort(from.begin(), from.end(), [&](size_t a, size_t b) { return key(a) < key(b); });
+  for (size_t first = 0; first < from.size(); ++first) {
+    if (from[first] == first) continue;
+    Record moved = std::move(records[first]);
+    size_t at = first;
+    for (; from[at] != first; at = std::exchange(from[at], at)) {
+      records[at] = std::move(records[from[at]]);
+    }
+    records[at] = std::move(moved);
+    from[at] = at;
+  }
 }
 
 void list_garbage(const std::vector<Garbage>& garbage, bool in_ref, int32_t checkpoint,
@@ -172,25 +186,24 @@ std::string padding_warning(const PairComparison& pair, const Logs& logs) {
                              : "");
 }
 
-void take_results(Attempt& attempt, const Logs& logs, Comparison& comparison) {
+void take_results(Attempt attempt, const Logs& logs, Comparison& comparison) {
   bool padding_reported = false;
   comparison.gaps = std::move(attempt.pairing.gaps);
   comparison.unmatched_ref = std::ssize(comparison.gaps);
-  for (size_t i = 0; i < attempt.measured.size(); ++i) {
-    PairComparison& pair = attempt.measured[i];
-    const RecordResult& result = pair.result;
-    const int64_t got = attempt.pairing.pairs[i].got;
+  for (const auto& [at, pair] : attempt.measured.remarks) {
+    const RecordResult& result = attempt.measured.results[at];
+    const IndexEntry& got = logs.got->entry(attempt.pairing.pairs[at].got);
     list_garbage(pair.ref_garbage, true, result.checkpoint, result.token_idx, comparison);
-    list_garbage(pair.got_garbage, false, result.checkpoint, logs.got->entry(got).token_idx,
-                 comparison);
-    if (!result.of_ref && !result.failed()) continue;
+    list_garbage(pair.got_garbage, false, result.checkpoint, got.token_idx, comparison);
     if (pair.ref_n != pair.got_n && result.failing_metric != Metric::kSize && result.of_ref &&
         !padding_reported) {
       comparison.warnings.push_back(padding_warning(pair, logs));
       padding_reported = true;
     }
-    comparison.results.push_back(result);
   }
+  comparison.results = std::move(attempt.measured.results);
+  std::erase_if(comparison.results,
+                [](const RecordResult& result) { return !result.of_ref && !result.failed(); });
   comparison.unmatched_got = attempt.pairing.unmatched_got;
   sort_records(comparison, comparison.gaps);
   sort_records(comparison, comparison.quarantine);
@@ -335,7 +348,7 @@ ComparedSequence compare_sequence(const Logs& logs, const CompareOptions& option
     warn(found_offset_warning(comparison.alignment.offset), comparison);
   }
   warn(excluded_offset_warning(aligner.excluded_offset()), comparison);
-  take_results(attempt, logs, comparison);
+  take_results(std::move(attempt), logs, comparison);
   fail_unmapped_nan(*logs.ref, *logs.got, pool, comparison);
   sort_records(comparison, comparison.results);
   const bool any = std::any_of(comparison.results.begin(), comparison.results.end(),

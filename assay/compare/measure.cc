@@ -33,8 +33,9 @@ class Measurer {
  public:
   Measurer(const MeasureRequest& request, ThreadPool& pool) : request_(request), pool_(pool) {}
 
-  std::vector<PairComparison> measure(const std::vector<RecordPair>& pairs) {
-    std::vector<PairComparison> results(pairs.size());
+  Measured measure(const std::vector<RecordPair>& pairs) {
+    Measured measured;
+    measured.results.reserve(pairs.size());
     const int64_t total = request_.ref.bytes() + request_.got.bytes();
     int64_t done = 0;
     for (int64_t first = 0; first < std::ssize(pairs);) {
@@ -44,25 +45,35 @@ class Measurer {
         bytes += bytes_of(pairs[static_cast<size_t>(end)]);
         done += bytes_of(pairs[static_cast<size_t>(end)]);
       }
-      measure_batch(pairs, first, end, results);
+      for (PairComparison& found : measure_batch(pairs, first, end)) {
+        measured.results.push_back(found.result);
+        if (is_remarkable(found)) {
+          measured.remarks.push_back({measured.results.size() - 1, std::move(found)});
+        }
+      }
       first = end;
       if (request_.options.progress) request_.options.progress(done, total);
     }
-    return results;
+    return measured;
   }
 
  private:
-  void measure_batch(const std::vector<RecordPair>& pairs, int64_t first, int64_t last,
-                     std::vector<PairComparison>& results) {
-    std::vector<std::exception_ptr> errors(static_cast<size_t>(last - first));
+  static bool is_remarkable(const PairComparison& found) {
+    return !found.ref_garbage.empty() || !found.got_garbage.empty() || found.ref_n != found.got_n;
+  }
+
+  std::vector<PairComparison> measure_batch(const std::vector<RecordPair>& pairs, int64_t first,
+                                            int64_t last) {
+    std::vector<PairComparison> results(static_cast<size_t>(last - first));
+    std::vector<std::exception_ptr> errors(results.size());
     pool_.parallel_for(last - first, 1, [&](int64_t begin, int64_t end) {
       std::unique_ptr<Loaders> loaders = take_loaders();
       for (int64_t i = begin; i < end; ++i) {
-        const auto at = static_cast<size_t>(first + i);
+        const auto at = static_cast<size_t>(i);
         try {
-          results[at] = compare(pairs[at], *loaders);
+          results[at] = compare(pairs[static_cast<size_t>(first + i)], *loaders);
         } catch (...) {
-          errors[static_cast<size_t>(i)] = std::current_exception();
+          errors[at] = std::current_exception();
         }
       }
       give_back(std::move(loaders));
@@ -70,6 +81,7 @@ class Measurer {
     for (const std::exception_ptr& error : errors) {
       if (error) std::rethrow_exception(error);
     }
+    return results;
   }
 
   PairComparison compare(const RecordPair& pair, Loaders& loaders) const {
@@ -191,8 +203,8 @@ class Measurer {
 
 }  // namespace
 
-std::vector<PairComparison> measure(const std::vector<RecordPair>& pairs,
-                                    const MeasureRequest& request, ThreadPool& pool) {
+Measured measure(const std::vector<RecordPair>& pairs, const MeasureRequest& request,
+                 ThreadPool& pool) {
   return Measurer(request, pool).measure(pairs);
 }
 

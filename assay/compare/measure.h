@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -20,10 +21,21 @@ struct MeasureRequest {
   int64_t offset = 0;  // got's token_idx minus the reference's
 };
 
-// Reads and compares each pair, in parallel; the order is that of `pairs`. Results have their
-// checkpoint, teams and token_idx. Memory is bounded by the records that are read at once. Throws
-// Error if a record cannot be read.
-std::vector<PairComparison> measure(const std::vector<RecordPair>& pairs,
-                                    const MeasureRequest& request, ThreadPool& pool);
+// What was found of all pairs of two logs.
+struct Measured {
+  std::vector<RecordResult> results;  // of each pair, with its checkpoint, teams and token_idx
+  struct Remark {
+    size_t pair = 0;
+    PairComparison found;
+  };
+  // The pairs that hold garbage or are of unequal size, in order, as there are few.
+  std::vector<Remark> remarks;
+};
+
+// Reads and compares each pair, in parallel; the order is that of `pairs`. Memory grows with their
+// number, and is otherwise bounded by the records that are read at once. Throws Error if a record
+// cannot be read.
+Measured measure(const std::vector<RecordPair>& pairs, const MeasureRequest& request,
+                 ThreadPool& pool);
 
 }  // namespace assay

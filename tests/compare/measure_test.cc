@@ -9,6 +9,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/compare/log_files.h"
@@ -28,9 +29,11 @@ class Measure : public LogFiles {
                        Tolerance{1e-2, {}, {}, {}});
   }
 
-  std::vector<PairComparison> measured(const std::vector<RecordPair>& pairs, int n_threads = 2) {
+  std::vector<RecordResult> measured(const std::vector<RecordPair>& pairs, int n_threads = 2) {
     ThreadPool pool(n_threads);
-    return measure(pairs, {*ref_, *got_, *names_, tolerances_, options_, offset_}, pool);
+    Measured all = measure(pairs, {*ref_, *got_, *names_, tolerances_, options_, offset_}, pool);
+    remarks_ = std::move(all.remarks);
+    return std::move(all.results);
   }
 
   CompareOptions options_;
@@ -39,6 +42,7 @@ class Measure : public LogFiles {
   std::optional<LogIndex> got_;
   std::optional<SharedNames> names_;
   std::vector<Tolerance> tolerances_;
+  std::vector<Measured::Remark> remarks_;  // of the last call
 };
 
 // Breaks if a result were that of another pair, or named another record.
@@ -47,14 +51,14 @@ TEST_F(Measure, ResultsAreInTheOrderOfThePairs) {
        line("k", 9, {3, 5}, R"(,"team":"b")") + line("q", 8, {1, 2}));
   const auto results = measured({{1, 0}, {0, 1}});
   ASSERT_EQ(results.size(), 2U);
-  const RecordResult& k = results[0].result;
+  const RecordResult& k = results[0];
   EXPECT_EQ(names_->checkpoints.name(k.checkpoint), "k");
   EXPECT_EQ(k.token_idx, 4) << "as the reference counts";
   EXPECT_EQ(k.ref_team, -1);
   EXPECT_EQ(names_->teams.name(k.got_team), "b");
   EXPECT_NEAR(k.metrics.rel_l2, 0.2, 1e-12);
   EXPECT_TRUE(k.failed());
-  const RecordResult& q = results[1].result;
+  const RecordResult& q = results[1];
   EXPECT_EQ(names_->checkpoints.name(q.checkpoint), "q");
   EXPECT_EQ(q.token_idx, 3);
   EXPECT_EQ(names_->teams.name(q.ref_team), "a");
@@ -67,8 +71,8 @@ TEST_F(Measure, AppliesEachCheckpointsOwnTolerance) {
   read(line("q", 0, {1, 2}) + line("k", 0, {1, 2}), line("q", 0, {1, 3}) + line("k", 0, {1, 3}));
   tolerances_[static_cast<size_t>(names_->checkpoints.find("k"))] = {0.9, {}, {}, {}};
   const auto results = measured({{0, 0}, {1, 1}});
-  EXPECT_TRUE(results[0].result.failed());
-  EXPECT_FALSE(results[1].result.failed());
+  EXPECT_TRUE(results[0].failed());
+  EXPECT_FALSE(results[1].failed());
 }
 
 // Breaks if a record that only the judged log has were not looked at, or placed at another token.
@@ -77,17 +81,19 @@ TEST_F(Measure, ChecksRecordsOnlyInTheJudgedLog) {
   read(line("q", 0, {1, 2}),
        line("v", 7, {1, NAN}) + line("v", 8, {1, 2}) + line("logits", 7, {1, -INFINITY}));
   const auto results = measured({{-1, 0}, {-1, 1}, {-1, 2}});
-  EXPECT_EQ(results[0].result.failing_metric, Metric::kNonfinite);
-  EXPECT_EQ(results[0].result.failing_value, 1);
-  EXPECT_EQ(results[0].result.token_idx, 2);
-  EXPECT_EQ(names_->checkpoints.name(results[0].result.checkpoint), "v");
-  ASSERT_EQ(results[0].got_garbage.size(), 1U);
-  EXPECT_EQ(results[0].got_garbage[0].index, 1);
-  EXPECT_FALSE(results[1].result.failed());
-  EXPECT_FALSE(results[2].result.failed()) << "-Infinity in logits is padding";
-  for (const PairComparison& result : results) EXPECT_FALSE(result.result.of_ref);
+  EXPECT_EQ(results[0].failing_metric, Metric::kNonfinite);
+  EXPECT_EQ(results[0].failing_value, 1);
+  EXPECT_EQ(results[0].token_idx, 2);
+  EXPECT_EQ(names_->checkpoints.name(results[0].checkpoint), "v");
+  ASSERT_EQ(remarks_.size(), 1U) << "of the pairs that hold garbage alone";
+  EXPECT_EQ(remarks_[0].pair, 0U);
+  ASSERT_EQ(remarks_[0].found.got_garbage.size(), 1U);
+  EXPECT_EQ(remarks_[0].found.got_garbage[0].index, 1);
+  EXPECT_FALSE(results[1].failed());
+  EXPECT_FALSE(results[2].failed()) << "-Infinity in logits is padding";
+  for (const RecordResult& result : results) EXPECT_FALSE(result.of_ref);
   offset_ = std::numeric_limits<int64_t>::min();
-  EXPECT_EQ(measured({{-1, 1}})[0].result.token_idx, 8) << "which would overflow";
+  EXPECT_EQ(measured({{-1, 1}})[0].token_idx, 8) << "which would overflow";
 }
 
 TEST_F(Measure, ReadsTopTokenListsAsLogits) {
@@ -95,10 +101,10 @@ TEST_F(Measure, ReadsTopTokenListsAsLogits) {
   read(line("logits", 0, {}, R"(,"n":4,"summary":{"argmax":2,"max":5,"top":[[2,5],[0,2.1]]})"),
        line("logprobs", 0, {}, top));
   const auto results = measured({{0, 0}});
-  EXPECT_EQ(results[0].result.metrics.argmax_got, 2);
-  EXPECT_TRUE(results[0].result.metrics.facts.top);
-  EXPECT_TRUE(results[0].result.metrics.in_nats);
-  EXPECT_FALSE(results[0].result.failed());
+  EXPECT_EQ(results[0].metrics.argmax_got, 2);
+  EXPECT_TRUE(results[0].metrics.facts.top);
+  EXPECT_TRUE(results[0].metrics.in_nats);
+  EXPECT_FALSE(results[0].failed());
 }
 
 // Breaks if a batch began again, or ended early, where the next one begins.
@@ -119,7 +125,7 @@ TEST_F(Measure, BatchingDoesNotChangeResults) {
     const auto results = measured(pairs, n_threads);
     ASSERT_EQ(results.size(), pairs.size());
     for (int64_t i = 0; i < std::ssize(results); ++i) {
-      const RecordResult& result = results[static_cast<size_t>(i)].result;
+      const RecordResult& result = results[static_cast<size_t>(i)];
       ASSERT_EQ(result.token_idx, i % 5);
       ASSERT_NEAR(result.metrics.rel_l2, 0.1 * static_cast<double>(i % 5), 1e-6);
     }

@@ -76,6 +76,7 @@ class Output:
 
     def add(self, name, value, path, **what):
         """`value`: a tensor of PyTorch or an array of NumPy; `path`: where it is from."""
+        self.last = value
         if hasattr(value, "detach"):
             value = value.detach()
             kind = str(value.dtype).removeprefix("torch.")
@@ -269,9 +270,21 @@ def add_saved(output, folder, place, name, value, what):
         added = output.header[str(before)]["shape"]
         if added != list(value.get("shape", added)):
             raise Refused(f"{path}: a tensor of shape {added}, dump.json says {value['shape']}; dump again")
+        hold_to_statistics(path, output.last, value)
         return 1
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return sum(add_saved(output, folder, place, f"{name}.{key}", part, what) for key, part in inner)
+
+
+def hold_to_statistics(path, tensor, stated):
+    """A tensor whose extremes are not those that dump.json states is another run's; they are exact, and not in its type."""
+    is_float = tensor.is_floating_point() if hasattr(tensor, "detach") else tensor.dtype.kind == "f"
+    if not is_float or 0 in tensor.shape:
+        return
+    for key, found in (("Max", tensor.max()), ("Min", tensor.min())):
+        value, found = stated.get(key), float(found)
+        if type(value) in (int, float) and abs(value) < float("inf") and not abs(found - value) <= 1e-6 * abs(value):
+            raise Refused(f"{path}: {key.lower()} {found:.7g}, dump.json says {value:.7g}: they are of two runs; dump again")
 
 
 def read_logits(folder, files, output):

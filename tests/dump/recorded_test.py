@@ -62,6 +62,15 @@ class Recorded(DumpCase):
         saved = torch.load(path, weights_only=True)
         saved[0, 2] *= 1.1
         torch.save(saved, path)
+        described = next((self.folder / "msprobe/step0").rglob("dump.json"))
+        calls = json.loads(described.read_text())
+        output = calls["data"]["Module.model.layers.0.LlamaDecoderLayer.forward.0"]["output"][0]
+        # Breaks if the tensors of another run beside a dump.json were taken for what it describes.
+        answer = self.assay("compare", "reference.jsonl", "msprobe", "--map", "transformers:arch=llama,head_dim=8", code=2)
+        self.assertIn("LlamaDecoderLayer.forward.0.output.0.pt: min", answer.stderr)
+        self.assertIn("dump.json says", answer.stderr)
+        output.update(Max=saved.max().item(), Min=saved.min().item())
+        described.write_text(json.dumps(calls))
         first = self.compared("reference.jsonl", "msprobe", "--checkpoints", LAYERS, code=1)["first_divergence"]
         self.assertEqual((first["checkpoint"], first["token_idx"]), ("layer_0_output", 2))
 

@@ -2,7 +2,8 @@
 
 A model has start(), a new session, and together(sequences), which evaluates several at once and returns what was
 computed for the first. A session has feed(tokens), which evaluates them after those before, and restored(), a session
-that goes on from what this one has cached. Both feed() and together() return {checkpoint: rows [tokens, n]}.
+that goes on from what this one has cached. Both feed() and together() return {checkpoint: rows [tokens, n]}; where an
+engine computes fewer rows, as logits of the last token alone, they are of the last tokens.
 """
 
 
@@ -27,18 +28,25 @@ def parts(case):
     return [case.tokens[i : i + step] for i in range(0, len(case.tokens), step)]
 
 
+def placed(name, rows, first, count):
+    """The rows with the positions of the last of `count` tokens from `first` on."""
+    if not 0 < len(rows) <= count:
+        raise ValueError(f"'{name}': {len(rows)} rows of {count} tokens")
+    return name, range(first + count - len(rows), first + count), rows
+
+
 def records(case, model):
     """What an adapter's run(case) returns."""
     if case.surface == "batch":
         found = model.together([case.tokens, *others(case.tokens, case.size - 1)])
-        return [(name, range(len(rows)), rows) for name, rows in found.items()]
+        return [placed(name, rows, 0, len(case.tokens)) for name, rows in found.items()]
     made, first = [], 0
     session = model.start()
     for part in parts(case):
         if first and case.surface == "cached":
             session = session.restored()
         for name, rows in session.feed(part).items():
-            made.append((name, range(first, first + len(rows)), rows))
+            made.append(placed(name, rows, first, len(part)))
         first += len(part)
     return made
 

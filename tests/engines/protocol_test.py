@@ -153,6 +153,13 @@ class Parts(unittest.TestCase):
                 case = make_case("", "", range(count), surface, "log")
                 self.assertEqual([token for part in surfaces.parts(case) for token in part], list(range(count)))
 
+    def test_fewer_rows_are_of_the_last_tokens(self):
+        self.assertEqual(surfaces.placed("logits", [[1]], 4, 3)[1], range(6, 7))
+        self.assertEqual(surfaces.placed("logits", [[1], [2]], 0, 2)[1], range(2))
+        for rows in ([], [[1], [2], [3]]):
+            with self.assertRaisesRegex(ValueError, f"'logits': {len(rows)} rows of 2 tokens"):
+                surfaces.placed("logits", rows, 0, 2)
+
     def test_others_are_never_empty_and_of_other_lengths(self):
         for tokens in ((1,), (1, 2, 3)):
             made = surfaces.others(tokens, 9)

@@ -61,20 +61,6 @@ bool is_any_above(const std::string& folder, const fs::path& file) {
   return false;
 }
 
-// By its name, by the place that it is a link to, or as that to which a link in the folder leads.
-bool is_log_below(const std::string& file, const std::string& folder) {
-  std::error_code none;
-  if (file.empty() || !fs::is_directory(folder, none)) return false;
-  const fs::path path = fs::absolute(file, none);
-  const fs::path named = fs::weakly_canonical(path.parent_path(), none) / path.filename();
-  for (const fs::path& place : {named, fs::weakly_canonical(path, none)}) {
-    if (place.extension() == ".jsonl" && is_any_above(folder, place)) return true;
-  }
-  if (!fs::exists(path, none)) return false;
-  return std::ranges::any_of(logs_below(folder, none),
-                             [&](const std::string& log) { return is_same_file(log, file); });
-}
-
 // What a model's folder is read from, beside its tensors.
 constexpr std::string_view kModelFiles[] = {"config.json", "generation_config.json",
                                             "tokenizer.json", "tokenizer_config.json",
@@ -188,6 +174,19 @@ bool is_part_of(const std::string& file, const Input& input) {
   if (is_of_model_folder(file, input.path)) return true;
   const bool is_read = input.all_files || (fs::is_regular_file(file, none) && is_dump(file));
   return is_read && !file.empty() && is_below(file, input.path);
+}
+
+bool is_log_below(const std::string& file, const std::string& folder) {
+  std::error_code none;
+  if (file.empty() || !fs::is_directory(folder, none)) return false;
+  const fs::path path = fs::absolute(file, none);
+  const fs::path named = fs::weakly_canonical(path.parent_path(), none) / path.filename();
+  for (const fs::path& place : {named, fs::weakly_canonical(path, none)}) {
+    if (place.extension() == ".jsonl" && is_any_above(folder, place)) return true;
+  }
+  if (!fs::exists(path, none)) return false;
+  return std::ranges::any_of(logs_below(folder, none),
+                             [&](const std::string& log) { return is_same_file(log, file); });
 }
 
 bool is_same_place(const std::string& a, const std::string& b) {

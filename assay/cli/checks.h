@@ -55,6 +55,10 @@ bool is_below(const std::string& file, const std::string& folder);
 // folder is read from; or, where all files of it are read, would be any.
 bool is_part_of(const std::string& file, const Input& input);
 
+// Whether the file is, or would be, one of the logs of a folder: by its name, by the place that it
+// is a link to, or as that to which a link in the folder leads.
+bool is_log_below(const std::string& file, const std::string& folder);
+
 // Whether both are the path of one file, which need not be there.
 bool is_same_place(const std::string& a, const std::string& b);
 

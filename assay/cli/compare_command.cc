@@ -194,7 +194,8 @@ int run(CompareArguments& arguments, SpooledInputs& spooled) {
                       .is_alone = has_same_bytes(paths[0], paths[1]),
                       .progress = progress_line("computing each op", Work::kSteps)},
                      comparison);
-  } else if (is_same_file(paths[0], paths[1])) {
+  } else if (is_same_file(paths[0], paths[1]) || is_log_below(paths[0], paths[1]) ||
+             is_log_below(paths[1], paths[0])) {
     comparison.warnings.push_back(
         paths[1] + " is compared with itself, which shows nothing: give the log that is judged");
   }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <utility>
 
 #include "assay/log/log_writer.h"
 #include "base/new_file.h"
@@ -131,6 +133,14 @@ TEST_F(CompareCommand, ALogThatIsComparedWithItselfIsSaidToShowNothing) {
                              "judged\n");
   EXPECT_THAT(run({"compare", ref_, ref_, "--format", "json"}).out,
               HasSubstr("is compared with itself"));
+  // A folder of one log is that log.
+  const std::string folder = ref_ + ".run";
+  std::filesystem::create_directory(folder);
+  std::filesystem::copy_file(ref_, folder + "/log.jsonl");
+  for (const auto& [a, b] :
+       {std::pair(folder, folder + "/log.jsonl"), std::pair(folder + "/log.jsonl", folder)}) {
+    EXPECT_THAT(run({"compare", a, b}).err, HasSubstr(b + " is compared with itself")) << a;
+  }
 }
 
 TEST_F(CompareCommand, ZerosOnBothSidesAreNotParity) {

@@ -12,6 +12,7 @@
 #include "assay/convert/python_script.h"
 #include "assay/convert/safetensors.h"
 #include "assay/dump/dump_values.h"
+#include "assay/dump/printed_tensors.h"
 #include "base/count_of.h"
 #include "base/error.h"
 #include "base/json_file.h"
@@ -234,7 +235,8 @@ void split_hidden_states(Dump& dump, const std::string& path, const std::vector<
 
 bool is_dump(const std::string& path) {
   std::error_code error;
-  return fs::is_directory(path, error) ? holds_dump(path) : has_ending_of_dumps(path);
+  if (fs::is_directory(path, error)) return holds_dump(path);
+  return has_ending_of_dumps(path) || is_printed(path);
 }
 
 Dump open_dump(const std::string& path, const std::string& work,

@@ -17,6 +17,7 @@
 #include "assay/convert/python_script.h"
 #include "assay/dump/dump_files.h"
 #include "assay/dump/dump_values.h"
+#include "assay/dump/printed_tensors.h"
 #include "assay/dump/suggest_map.h"
 #include "assay/dump/token_rows.h"
 #include "assay/log/line_reader.h"
@@ -340,6 +341,7 @@ ImportedDump dump_to_log(const std::string& path, const DumpOptions& options,
     parquet_to_log(path, options.work + "/log", sink);
     return {};
   }
+  if (is_printed(path)) return printed_to_log(path, options, sink);
   check_is_no_log(path);
   const ScriptFolder work(options.work + "/dump");
   Dump dump = open_dump(path, work.path(""), options.vllm_layers);

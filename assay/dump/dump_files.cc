@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "assay/convert/npy_header.h"
@@ -231,6 +233,61 @@ void split_hidden_states(Dump& dump, const std::string& path, const std::vector<
   }
 }
 
+// The number behind the last point of a name, which is cut off; nothing if none is there.
+std::optional<int64_t> take_number(std::string& name) {
+  const size_t point = name.rfind('.');
+  if (point == std::string::npos) return std::nullopt;
+  int64_t number = 0;
+  const char* const end = name.data() + name.size();
+  const auto read = std::from_chars(name.data() + point + 1, end, number);
+  if (read.ec != std::errc() || read.ptr != end || number < 0) return std::nullopt;
+  name.resize(point);
+  return number;
+}
+
+// What transformers returns with output_hidden_states: "hidden_states.N" is what enters layer N,
+// and the last one what the final norm gives. Of generate() "hidden_states.STEP.N", beside
+// "logits.STEP" of the last token.
+void name_hidden_states(Dump& dump, const std::string& path) {
+  const auto is_checkpoint = [](const DumpTensor& tensor) {
+    return tensor.name == "embedding" || tensor.name == "final_norm" ||
+           (tensor.name.starts_with("layer_") && tensor.name.ends_with("_output"));
+  };
+  if (std::ranges::any_of(dump.tensors, is_checkpoint)) return;
+  std::map<std::optional<int64_t>, std::map<int64_t, DumpTensor*>> steps;
+  for (DumpTensor& tensor : dump.tensors) {
+    std::string name = tensor.name;
+    const std::optional<int64_t> layer = take_number(name);
+    if (!layer) continue;
+    const std::optional<int64_t> step = take_number(name);
+    if (name == kHiddenStates) steps[step].emplace(*layer, &tensor);
+  }
+  bool named = false;
+  for (const auto& [step, states] : steps) {
+    const auto last = std::ssize(states) - 1;
+    if (last < 1 || states.rbegin()->first != last) continue;
+    for (const auto& [n, tensor] : states) {
+      tensor->name = n == 0      ? "embedding"
+                     : n == last ? "final_norm"
+                                 : fmt::format("layer_{}_output", n - 1);
+      if (step) tensor->step.first = *step;
+    }
+    named = true;
+  }
+  if (!named) return;
+  for (DumpTensor& tensor : dump.tensors) {
+    std::string name = tensor.name;
+    const std::optional<int64_t> step = take_number(name);
+    if (!step || name != "logits" || !steps.contains(step)) continue;
+    tensor.name = name;
+    tensor.step.first = *step;
+  }
+  dump.warnings.push_back(fmt::format(
+      "{}: 'hidden_states' are read as transformers returns them: the embedding, the outputs of "
+      "all layers but the last, and the final norm; save others by other names",
+      printable(path)));
+}
+
 }  // namespace
 
 bool is_dump(const std::string& path) {
@@ -262,6 +319,7 @@ Dump open_dump(const std::string& path, const std::string& work,
     dump = open_by_python(path, work);
   }
   split_hidden_states(dump, path, vllm_layers);
+  if (dump.engine.empty()) name_hidden_states(dump, path);
   return dump;
 }
 

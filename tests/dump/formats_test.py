@@ -256,6 +256,40 @@ class Formats(DumpCase):
         (logits[-1] * 1.1).astype(np.float32).tofile(place / "llamacpp-tiny.bin")
         self.assay("compare", log, place, "--tokens", str(TOKENS - 1), code=1)
 
+    def states(self):
+        """What output_hidden_states gives of a model of two layers, and the log of it."""
+        values = tensors()
+        named = {"embedding": values["embedding"], "layer_0_output": values["layer_0_output"],
+                 "final_norm": values["layer_1_output"], "logits": values["logits"]}  # fmt: skip
+        return [torch.tensor(named[name])[None] for name in list(named)[:3]], torch.tensor(named["logits"])[None], named
+
+    def test_transformers_hidden_states(self):
+        """A tuple of the inputs of all layers, of which the first is the embedding, and of the last norm's output."""
+        states, logits, named = self.states()
+        ref = self.log(named)
+        torch.save({"hidden_states": tuple(states), "logits": logits}, self.folder / "dump.pt")
+        answer = self.assay("compare", ref, "dump.pt", code=0)
+        self.assertIn("24 of 24 records whole", answer.stdout)
+        self.assertIn("'hidden_states' are read as transformers returns them", answer.stderr)
+        # Breaks if one of several, which may be any, were taken for the first.
+        torch.save({"hidden_states": {"1": states[1], "2": states[2]}, "logits": logits}, self.folder / "some.pt")
+        answer = self.assay("compare", ref, "some.pt", code=2)
+        self.assertIn("hidden_states.1", answer.stderr)
+
+    def test_transformers_generation(self):
+        """generate() returns a tuple of steps of such tuples, and a tuple of the last tokens' logits."""
+        states, logits, named = self.states()
+        steps = ((0, 4), (4, 5), (5, 6))
+        saved = {"hidden_states": tuple(tuple(state[:, a:b] for state in states) for a, b in steps),
+                 "logits": tuple(logits[:, b - 1] for _, b in steps), "sequences": torch.tensor([[*IDS, 4]])}  # fmt: skip
+        torch.save(saved, self.folder / "dump.pt")
+        answer = self.assay("compare", self.log(named), "dump.pt", "--tokens", "3..5", code=0)
+        self.assertIn("12 of 12 records whole", answer.stdout)
+        saved["hidden_states"][2][1][0, 0, 0] += 1
+        torch.save(saved, self.folder / "dump.pt")
+        answer = self.assay("compare", self.log(named), "dump.pt", "--tokens", "3..5", code=1)
+        self.assertIn("layer_0_output at token 5", answer.stdout)
+
     def test_vllm_hidden_states(self):
         """The connector's safetensors file: hidden_states [tokens, layers, width] and token_ids."""
         values = tensors()

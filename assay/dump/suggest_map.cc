@@ -89,7 +89,14 @@ KnownModel modules_of(const HfModel& model) {
   return known;
 }
 
+// "hidden_states.{N}": a number that no layer is said to have.
+bool is_numbered_otherwise(const std::string& pattern) {
+  return pattern.ends_with("{N}") &&
+         !find_layer_digits(pattern.substr(0, pattern.size() - 3) + "0");
+}
+
 const Targets* find(const KnownModel& model, const std::string& pattern) {
+  if (is_numbered_otherwise(pattern)) return nullptr;
   const size_t layer = pattern.find("{N}");
   if (layer != std::string::npos) {
     const std::string bare = bare_name(pattern.substr(layer + 3));
@@ -114,6 +121,7 @@ const Targets* find(const KnownModel& model, const std::string& pattern) {
 
 // What other engines call so.
 Targets find_foreign(const std::string& pattern) {
+  if (is_numbered_otherwise(pattern)) return {};
   const size_t layer = pattern.find("{N}");
   const std::vector<ForeignTarget> found =
       layer == std::string::npos ? foreign_targets_outside(pattern)

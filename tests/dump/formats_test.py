@@ -384,7 +384,8 @@ class Formats(DumpCase):
         self.assertEqual(found["model.layers.{N}.mlp.gate_up_proj"], ["ffn_gate 1/2", "ffn_up 2/2"])
 
     def test_nothing_is_suggested_for_a_name_that_may_be_two_things(self):
-        for name in ("blk0/attn", "layers/0/mlp/act_fn", "blocks.0.ln1.hook_normalized", "layers.0.hidden", "scratch0", "w1"):
+        unclear = ("blk0/attn", "layers/0/mlp/act_fn", "blocks.0.ln1.hook_normalized", "layers.0.hidden", "scratch0", "w1")
+        for name in (*unclear, "hidden_states.7"):
             found = self.suggested(["blk0/attn_norm", name])
             self.assertEqual(found.pop("blk{N}/attn_norm"), ["attn_norm"])
             self.assertEqual(list(found.values()), [[None]], name)

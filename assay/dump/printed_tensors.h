@@ -8,9 +8,9 @@
 
 namespace assay {
 
-// Whether the file is text in which llama.cpp's llama-eval-callback printed tensors, or the hooks of
-// its examples/model-conversion printed what modules of PyTorch computed. Only the first 4 MiB are
-// searched.
+// Whether the file is text in which llama.cpp's llama-eval-callback printed tensors, or the hooks
+// of its examples/model-conversion printed what modules of PyTorch computed. Only the first 4 MiB
+// are searched.
 bool is_printed(const std::string& path);
 
 // Passes the text to `sink` as a log, by the names that it has: the first values of each row, which

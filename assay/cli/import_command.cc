@@ -96,8 +96,8 @@ void add_import(CLI::App& app, int& exit_code) {
   flags
       .add("DUMP", arguments->input,
            "A .npy, .npz, .safetensors (or the index of its shards), .parquet, .pt, .pth or .bin "
-           "file, or a folder of SGLang's dumper, msprobe, vLLM's hidden states, or one tensor a "
-           "file",
+           "file, a folder of SGLang's dumper, msprobe, vLLM's hidden states, or one tensor a "
+           "file, the text of llama-eval-callback, or a server's response with log-probabilities",
            {.is_input = true})
       ->required();
   flags.add("-o,--output", arguments->output, "The log; standard output by default");
@@ -105,6 +105,8 @@ void add_import(CLI::App& app, int& exit_code) {
                   [&options = arguments->options](const std::string& text) {
                     options.vllm_layers = layers_of(text);
                   });
+  flags.add("--vocabulary", arguments->options.vocabulary,
+            "Of a server's response: how many tokens there are, the rows of the output matrix");
   flags
       .add("--skip", arguments->options.skip,
            "Glob of tensors to leave out, by their names in the dump")

@@ -15,6 +15,7 @@
 #include "assay/convert/safetensors.h"
 #include "assay/dump/dump_values.h"
 #include "assay/dump/printed_tensors.h"
+#include "assay/dump/server_response.h"
 #include "base/count_of.h"
 #include "base/error.h"
 #include "base/json_file.h"
@@ -293,6 +294,7 @@ void name_hidden_states(Dump& dump, const std::string& path) {
 bool is_dump(const std::string& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) return holds_dump(path);
+  if (path.ends_with(".json") && is_server_response(path)) return true;
   return has_ending_of_dumps(path) || is_printed(path);
 }
 

@@ -18,6 +18,7 @@
 #include "assay/dump/dump_files.h"
 #include "assay/dump/dump_values.h"
 #include "assay/dump/printed_tensors.h"
+#include "assay/dump/server_response.h"
 #include "assay/dump/suggest_map.h"
 #include "assay/dump/token_rows.h"
 #include "assay/log/line_reader.h"
@@ -340,6 +341,10 @@ ImportedDump dump_to_log(const std::string& path, const DumpOptions& options,
   if (path.ends_with(".parquet")) {
     parquet_to_log(path, options.work + "/log", sink);
     return {};
+  }
+  if (is_server_response(path)) return server_response_to_log(path, options, sink);
+  if (options.vocabulary > 0) {
+    throw Error("is no response of a server", path, "leave out --vocabulary");
   }
   if (is_printed(path)) return printed_to_log(path, options, sink);
   check_is_no_log(path);

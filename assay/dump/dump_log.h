@@ -12,6 +12,7 @@ struct DumpOptions {
   std::vector<int64_t> vllm_layers;  // see open_dump()
   std::vector<std::string> skip;     // globs of tensors that are left out
   std::string team;                  // of the records; empty: none
+  int64_t vocabulary = 0;            // tokens, for a server's response; 0: not given
   std::string work = ".";            // the folder for temporary files
 };
 

@@ -84,9 +84,7 @@ class Reader {
   explicit Reader(const std::string& path) : path_(path) {}
 
   void read(const Value& value, std::vector<Answer>& answers) const {
-    if (value.IsArray()) {
-      for (const Value& each : value.GetArray()) read(each, answers);
-    } else if (const Value* meta = member(value, "meta_info")) {
+    if (const Value* meta = member(value, "meta_info")) {
       answers.push_back(of_sglang(*meta));
     } else if (const Value* details = member(value, "details")) {
       answers.push_back(of_tgi(*details));
@@ -448,8 +446,9 @@ std::optional<rapidjson::Document> document_of(const std::string& path) {
   }
 }
 
-bool is_response(const Value& value) {
-  if (value.IsArray()) return !value.Empty() && is_response(value[0]);
+bool is_response(const Value& first_or_all) {
+  const bool is_list = first_or_all.IsArray() && !first_or_all.Empty();
+  const Value& value = is_list ? first_or_all[0] : first_or_all;
   return member(value, "choices") != nullptr || member(value, "meta_info") != nullptr ||
          member(value, "completion_probabilities") != nullptr ||
          member(value, "details") != nullptr;
@@ -471,7 +470,13 @@ ImportedDump server_response_to_log(const std::string& path, const DumpOptions& 
                 path, "assay import FILE --vocabulary N -o got.jsonl makes it a log");
   }
   std::vector<Answer> answers;
-  Reader(path).read(read_json_file(path, kMaxBytes, {}), answers);
+  const rapidjson::Document document = read_json_file(path, kMaxBytes, {});
+  const Reader reader(path);
+  if (document.IsArray()) {
+    for (const Value& each : document.GetArray()) reader.read(each, answers);
+  } else {
+    reader.read(document, answers);
+  }
   return ResponseLog(path, options, sink).make(std::move(answers));
 }
 

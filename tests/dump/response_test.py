@@ -217,6 +217,8 @@ class Responses(DumpCase):
                 self.assertEqual(answer.stderr.count("\n"), 1, answer.stderr)
                 self.assertIn("response.json: ", answer.stderr)
                 self.assertIn(said, answer.stderr)
+        (self.folder / "response.json").write_text("[" * 1_000_000 + "]" * 1_000_000)
+        self.assay("import", "response.json", "--vocabulary", SIZE, "-o", "x.jsonl", code=2)
         (self.folder / "response.json").write_text(json.dumps(self.sglang()))
         for arguments in (("import", "response.json", "-o", "x.jsonl"), ("compare", self.reference, "response.json")):
             self.assertIn("--vocabulary N", self.assay(*arguments, code=2).stderr)

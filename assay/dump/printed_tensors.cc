@@ -386,9 +386,9 @@ class PrintedLog {
     if (rounded_away_.empty()) return;
     result_.warnings.push_back(fmt::format(
         "{}: left out the values of {}, the first '{}': they are so small that what {} leave out "
-        "may be over {} of them; print more",
+        "may be over 0.5 % of them; print more",
         printable(path_), count_of(rounded_away_.size(), "tensor"),
-        printable(*rounded_away_.begin(), 80), count_of(decimals_, "decimal"), "0.5 %"));
+        printable(*rounded_away_.begin(), 80), count_of(decimals_, "decimal")));
   }
 
   const std::string& path_;

@@ -22,7 +22,8 @@ namespace {
 
 using rapidjson::Value;
 
-constexpr int64_t kMaxBytes = int64_t{1} << 30;
+constexpr int64_t kMaxBytes = int64_t{256}
+                              << 20;  // about 100,000 tokens, with twenty likely ones each
 // What servers write for a probability of zero, which JSON has no number for: vLLM -9999,
 // llama-server the lowest float. Such a token is no more than below the others.
 constexpr double kNoProbability = -9999;

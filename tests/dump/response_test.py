@@ -1,5 +1,8 @@
 """Responses of servers, made here from their documentation: response_test.py ASSAY; exit 77 without torch.
 
+responses.tar.xz holds what llama-server of the llama.cpp in llama_cpp_python 0.3.36 answered of a Llama of two layers, F32,
+with 32,000 tokens: completion.json to /completion, v1_completions.json to /v1/completions. It keeps its cache in F16.
+
 What would break: a log-probability that is held to another token or position, a list that is taken for complete where it
 is not, an answer that is not the likeliest one and is compared with other tokens, a response that says too little and
 passes.
@@ -7,6 +10,8 @@ passes.
 
 import json
 import sys
+import tarfile
+from pathlib import Path
 
 from dump_case import DumpCase, np, unittest
 
@@ -132,6 +137,27 @@ class Responses(DumpCase):
                 self.assertEqual(report["summary"]["argmax_agree"], count)
                 if count < len(self.logits):
                     self.assertEqual(self.compared(code=2)["evidence"]["unproven"], len(PROMPT) - 1)
+
+    def test_llama_server_answers_what_the_model_computes(self):
+        with tarfile.open(Path(__file__).with_name("responses.tar.xz")) as archive:
+            archive.extractall(self.folder)
+        config = {"model_type": "llama", "vocab_size": 32000, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+                  "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64, "rms_norm_eps": 1e-5,
+                  "rope_theta": 10000.0}  # fmt: skip
+        (self.folder / "config.json").write_text(json.dumps(config))
+        self.assay("synth", "config.json", "--type", "F32", "-o", "m.gguf", code=0)
+        self.assay("run", "m.gguf", "--tokens", "1,5,9,2,7,3", "-n", 4, "--ignore-eos", "--backend", "cpu", "--checkpoints", "logits",
+                   "--sketch", "--log", "ours.jsonl", code=0)  # fmt: skip
+        for response in ("completion.json", "v1_completions.json"):
+            with self.subTest(response):
+                self.assay("import", response, "--vocabulary", 32000, "-o", "got.jsonl", code=0)
+                report = self.compared("--tokens", "5..8", code=0, reference="ours.jsonl")
+                self.assertEqual(report["evidence"]["partial"], 4)
+                self.assertEqual(report["summary"]["argmax_agree"], 4)
+                self.assertLess(max(result["rel_l2"] for result in report["results"]), 1e-3)
+                self.assay("run", "m.gguf", "--tokens", "1,5,9,2,7,4", "-n", 4, "--ignore-eos", "--backend", "cpu", "--log",
+                           "other.jsonl", "--sketch", "--checkpoints", "logits", code=0)  # fmt: skip
+                self.assertGreater(self.compared("--tokens", "5..8", code=1, reference="other.jsonl")["summary"]["failed"], 0)
 
     def test_a_wrong_value_is_found_at_its_token(self):
         for position in range(len(self.logits)):

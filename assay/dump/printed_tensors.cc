@@ -9,6 +9,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <set>
@@ -23,7 +24,10 @@
 namespace assay {
 namespace {
 
-constexpr std::string_view kMarkers[] = {"ggml_debug:", "common_debug_cb_eval:"};
+// Of a tensor in llama.cpp since 2026, and before it or of a module.
+constexpr std::string_view kNewMarker = "common_debug_cb_eval:";
+constexpr std::string_view kMarkers[] = {"ggml_debug:", kNewMarker};
+constexpr std::string_view kSum = "sum = ";
 constexpr std::string_view kTokenCount = "number of input tokens = ";
 constexpr size_t kSearched = size_t{4} << 20;  // bytes
 // Half of the built-in tolerance: an error that printing alone makes must not look like one.
@@ -65,8 +69,11 @@ struct PrintedTensor {
   std::string origin;              // the operation and what it is of
   std::array<int64_t, 4> ne = {};  // elements, the fastest dimension first
   bool is_module = false;          // of PyTorch
+  bool sums_all = false;           // the sum is that of all elements, and not of the printed ones
   Printed<PrintedBlock> blocks;
   int64_t line = 0;
+  bool is_closed = false;
+  std::optional<double> sum;
   // Of all values that are printed.
   int decimals = 0;
   double squares = 0;
@@ -83,9 +90,12 @@ struct PrintedTensor {
 // {torch.Size([1, 8, 256])}", behind a marker. Nothing if the line is another one.
 std::optional<PrintedTensor> header_of(std::string_view line) {
   size_t from = std::string_view::npos;
+  bool sums_all = false;
   for (const std::string_view marker : kMarkers) {
     const size_t found = line.find(marker);
-    if (found != std::string_view::npos) from = found + marker.size();
+    if (found == std::string_view::npos) continue;
+    from = found + marker.size();
+    sums_all = marker == kNewMarker;
   }
   if (from == std::string_view::npos) return std::nullopt;
   line = trimmed(line.substr(from));
@@ -95,6 +105,7 @@ std::optional<PrintedTensor> header_of(std::string_view line) {
     return std::nullopt;
   }
   PrintedTensor tensor;
+  tensor.sums_all = sums_all;
   tensor.name = trimmed(line.substr(0, type));
   const size_t end_of_type = line.find(')', type);
   if (end_of_type >= sizes) return std::nullopt;
@@ -143,6 +154,7 @@ class PrintedLog {
   ImportedDump make() {
     LineReader lines(std::make_shared<const InputFile>(path_));
     for (Line line; lines.next(line);) take(line);
+    finish();
     if (tensor_) {
       result_.warnings.push_back(fmt::format("{}:{}: the text ends within '{}', which is left out",
                                              printable(path_), tensor_->line,
@@ -166,6 +178,7 @@ class PrintedLog {
   void take(const Line& line) {
     line_ = line.number;
     if (auto header = header_of(line.text)) {
+      finish();
       if (tensor_) fail(*tensor_, "it ends before all of it is printed");
       tensor_ = std::move(header);
       tensor_->line = line.number;
@@ -175,6 +188,13 @@ class PrintedLog {
     const std::string_view text = trimmed(line.text);
     if (!tensor_) {
       take_token(text);
+    } else if (tensor_->is_closed) {
+      if (!text.starts_with(kSum)) return;
+      double sum = 0;
+      const char* const end = text.data() + text.size();
+      const auto read = std::from_chars(text.data() + kSum.size(), end, sum);
+      if (read.ec == std::errc()) tensor_->sum = sum;
+      finish();
     } else if (text == "[") {
       if (++depth_ == 2) tensor_->blocks.parts.emplace_back();
       if (depth_ > 2) fail(*tensor_, "brackets within a row");
@@ -263,6 +283,11 @@ class PrintedLog {
       fail(*tensor_, fmt::format("{} of rows, and {} expected",
                                  count_of(tensor_->blocks.parts.size(), "block"), tensor_->ne[2]));
     }
+    tensor_->is_closed = true;
+  }
+
+  void finish() {
+    if (!tensor_ || !tensor_->is_closed) return;
     write(*tensor_);
     tensor_.reset();
   }
@@ -323,19 +348,19 @@ class PrintedLog {
     } else if (depth == 1 && height == rows_) {
       record.shape = {width};
       const PrintedBlock& block = blocks.parts.front();
+      lacks_tokens_ = lacks_tokens_ || block.before_gap;
       for (size_t i = 0; i < block.parts.size(); ++i) {
         put(tensor, block.parts[i].values, block.index(i, height), record);
       }
     } else if (depth == rows_) {
       record.shape = {height, width};
+      lacks_tokens_ = lacks_tokens_ || blocks.before_gap;
       for (size_t i = 0; i < blocks.parts.size(); ++i) {
         put(tensor, head_of(blocks.parts[i]), blocks.index(i, depth), record);
       }
     } else {
       return;
     }
-    lacks_tokens_ = lacks_tokens_ || blocks.before_gap ||
-                    (depth == 1 && blocks.parts.front().before_gap && rows_ > 1);
     if (named_.insert(tensor.name).second) result_.names.push_back({tensor.name, record.n});
     if (tensor.is_rounded_away()) rounded_away_.insert(tensor.name);
     decimals_ = tensor.decimals;
@@ -362,13 +387,33 @@ class PrintedLog {
     return values;
   }
 
-  void put(const PrintedTensor& tensor, const std::vector<float>& values, int64_t token,
-           Record& record) {
+  void put(PrintedTensor& tensor, const std::vector<float>& values, int64_t token, Record& record) {
     record.token_idx = base_ + token;
     record.n = element_count(record.shape);
     record.values = tensor.is_rounded_away() ? std::vector<float>() : values;
+    record.summary = summary_of(tensor, record.n);
     append_record_line(text_, record);
     if (text_.size() > (size_t{1} << 20)) flush();
+  }
+
+  // What the sum says of the whole tensor. Of several tokens it says no more than that one of them
+  // is not a number: the first that may be it.
+  std::optional<Summary> summary_of(PrintedTensor& tensor, int64_t n) {
+    if (!tensor.sum) return std::nullopt;
+    constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+    Summary summary;
+    summary.min = summary.max = summary.mean = summary.l2 = kUnknown;
+    summary.counts_nonfinite = false;
+    if (std::isnan(*tensor.sum)) {
+      summary.counts_nonfinite = true;
+      summary.nonfinite = 1;
+      summary.nan = 1;
+      tensor.sum.reset();
+      return summary;
+    }
+    if (!tensor.sums_all || rows_ != 1 || !std::isfinite(*tensor.sum)) return std::nullopt;
+    summary.mean = *tensor.sum / static_cast<double>(n);
+    return summary;
   }
 
   void flush() {

@@ -58,6 +58,7 @@ class Printed(DumpCase):
                 self.assertEqual(report["evidence"]["partial"], 153)
                 self.assertEqual(report["evidence"]["excused"], 45)
                 self.assertLess(max(result["rel_l2"] for result in report["results"]), 4e-3)
+                self.assertEqual([warning for warning in report["warnings"] if "tokens" in warning], [])
                 self.assertEqual(self.report(text, ref, *LLAMA_CPP, code=0)["evidence"]["partial"], 153)
         self.assertEqual(self.report("eval.txt", "eval_old.txt", *LLAMA_CPP, code=0)["verdict"], "match")
 
@@ -77,6 +78,22 @@ class Printed(DumpCase):
         self.assertEqual(at, {7, 8})
         report = self.report("steps.jsonl", ref, *LLAMA_CPP, code=0)
         self.assertEqual(report["evidence"]["unproven"], 0)
+        # Of the step the sum is that of one token: another value in the middle of the row.
+        text = (self.folder / "eval_steps.txt").read_text()
+        step = text.index(" l_out-0 = ", text.rindex(" embd = "))
+        sum_of = text[text.index("sum = ", step) :].split("\n")[0]
+        (self.folder / "summed.txt").write_text(text[:step] + text[step:].replace(sum_of, "sum = 99.5", 1))
+        first = self.report(ref, "summed.txt", *LLAMA_CPP, "--tokens", "8..8", code=1)["first_divergence"]
+        self.assertEqual((first["checkpoint"], first["token_idx"]), ("layer_0_output", 8))
+
+    def test_a_sum_that_is_no_number_is_found(self):
+        ref = self.run_model()
+        text = (self.folder / "eval.txt").read_text()
+        tensor = text.index(" ffn_norm-0 = ")
+        sum_of = text[text.index("sum = ", tensor) :].split("\n")[0]
+        (self.folder / "nan.txt").write_text(text[:tensor] + text[tensor:].replace(sum_of, "sum = nan", 1))
+        first = self.report(ref, "nan.txt", *LLAMA_CPP, *LAST_ALONE, code=1)["first_divergence"]
+        self.assertEqual((first["checkpoint"], first["metric"]), ("layer_0_ffn_norm", "nonfinite"))
 
     def test_what_hooks_print_is_what_the_model_computes(self):
         ref = self.run_model()

@@ -92,11 +92,104 @@ Mistake activation_mistake(Activation other) {
           .faults = faults_with(other)};
 }
 
+// What an engine of 16-bit numbers rounds on the way from gate and up to their product.
+struct RoundedSteps {
+  enum class Silu : uint8_t {
+    kAtOnce,
+    kBySigmoid,  // x * sigmoid(x), of which the sigmoid is rounded
+    kByQuotient  // x / (1 + e^-x), with the exponential and the sum rounded
+  };
+  const char* text;  // before the type
+  bool gate = false;
+  Silu silu = Silu::kAtOnce;
+  bool activation = false;  // what it gives
+  bool product = false;     // up, and what the two make
+};
+constexpr RoundedSteps kRoundedSteps[] = {
+    {.text = "rounds the gate to", .gate = true},
+    {.text = "rounds the activated gate to", .activation = true},
+    {.text = "rounds the gate and the activated gate to", .gate = true, .activation = true},
+    {.text = "rounds the gate, the activated gate and its product with up to",
+     .gate = true,
+     .activation = true,
+     .product = true},
+    {.text = "multiplies the gate by its sigmoid in",
+     .gate = true,
+     .silu = RoundedSteps::Silu::kBySigmoid,
+     .activation = true},
+    {.text = "multiplies the gate by its sigmoid, and up by that, in",
+     .gate = true,
+     .silu = RoundedSteps::Silu::kBySigmoid,
+     .activation = true,
+     .product = true},
+    {.text = "computes each step of SiLU in",
+     .gate = true,
+     .silu = RoundedSteps::Silu::kByQuotient,
+     .activation = true},
+    {.text = "computes each step of SiLU, and the product with up, in",
+     .gate = true,
+     .silu = RoundedSteps::Silu::kByQuotient,
+     .activation = true,
+     .product = true},
+};
+
+float rounded_silu(float x, RoundedSteps::Silu how, const Rounding& rounding) {
+  const float power = std::exp(-x);
+  if (how == RoundedSteps::Silu::kBySigmoid) return x * rounding.round(1.0F / (1.0F + power));
+  return x / rounding.round(1.0F + rounding.round(power));
+}
+
+void activate_rounded(const RoundedSteps& steps, const Rounding& rounding, Activation activation,
+                      const ActivateCall& call, Kernels& kernels) {
+  const auto round = [&](bool is_rounded, float value) {
+    return is_rounded ? rounding.round(value) : value;
+  };
+  std::vector<float> gate(call.x, call.x + call.count);
+  for (float& value : gate) value = round(steps.gate, value);
+  if (steps.silu == RoundedSteps::Silu::kAtOnce) {
+    ActivateCall of_gate = call;
+    of_gate.x = of_gate.out = gate.data();
+    of_gate.up = nullptr;
+    activate(of_gate, activation, kernels);
+  } else {
+    for (float& value : gate) value = rounded_silu(value, steps.silu, rounding);
+  }
+  for (int64_t i = 0; i < call.count; ++i) {
+    const float activated = round(steps.activation, gate[static_cast<size_t>(i)]);
+    call.out[i] = call.up == nullptr
+                      ? activated
+                      : round(steps.product, activated * round(steps.product, call.up[i]));
+  }
+}
+
+// Without a gate the rounding of what the activation gives is that of the result.
+Mistake rounded_activation(const RoundedSteps& steps, const Rounding& rounding) {
+  return {.cause = "rounding",
+          .text = plainly(fmt::format("{} {}", steps.text, rounding.type)),
+          .edit = {.activate =
+                       [steps, rounding](const OpContext& context, const ActivateCall& call,
+                                         Kernels& kernels) {
+                         activate_rounded(steps, rounding, *context.network.activation, call,
+                                          kernels);
+                       }},
+          .possible = [steps](const Network& network, Op) {
+            const bool is_gates = network.activation != Activation::kClampedSwiglu;
+            const bool is_silu = network.activation == Activation::kSilu;
+            return is_gates && (is_silu || steps.silu == RoundedSteps::Silu::kAtOnce) &&
+                   (steps.gate || network.gated());
+          }};
+}
+
 }  // namespace
 
 std::vector<Mistake> feed_forward_mistakes() {
   std::vector<Mistake> mistakes;
   for (const Activation other : kActivations) mistakes.push_back(activation_mistake(other));
+  for (const Rounding& rounding : kRoundings) {
+    for (const RoundedSteps& steps : kRoundedSteps) {
+      mistakes.push_back(rounded_activation(steps, rounding));
+    }
+  }
   mistakes.push_back(
       {.cause = "gate_up_swapped",
        .text = plainly("activates up and multiplies by gate"),

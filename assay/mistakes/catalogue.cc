@@ -24,7 +24,7 @@ const std::vector<Mistake>& mistake_catalogue() {
          {embedding_mistakes(), norm_mistakes(), norm_number_mistakes(), linear_mistakes(),
           rope_mistakes(), attention_mistakes(), conv_mistakes(), feed_forward_mistakes(),
           expert_mistakes(), residual_mistakes(), parallel_mistakes(), fused_mistakes(),
-          layer_mistakes(), output_mistakes(), number_mistakes()}) {
+          layer_mistakes(), rounded_sum_mistakes(), output_mistakes(), number_mistakes()}) {
       for (Mistake& mistake : part) all.push_back(std::move(mistake));
     }
     return all;

@@ -121,6 +121,7 @@ std::vector<Mistake> layer_mistakes();
 std::vector<Mistake> feed_forward_mistakes();
 std::vector<Mistake> expert_mistakes();
 std::vector<Mistake> parallel_mistakes();
+std::vector<Mistake> rounded_sum_mistakes();  // of rotations and of the residual stream
 std::vector<Mistake> residual_mistakes();
 std::vector<Mistake> output_mistakes();
 std::vector<Mistake> number_mistakes();

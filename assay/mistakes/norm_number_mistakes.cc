@@ -120,6 +120,10 @@ std::vector<Mistake> norm_number_mistakes() {
   for (const Rounding& rounding : kRoundings) {
     const std::string type = rounding.type;
     mistakes.push_back(rounded_norm(rounding, "rounds its weights to " + type, {.weight = true}));
+    mistakes.push_back(
+        rounded_norm(rounding, "rounds what it normalises to " + type, {.input = true}));
+    mistakes.push_back(rounded_norm(rounding, "rounds what it normalises and the result to " + type,
+                                    {.input = true, .result = true}));
     mistakes.push_back(rounded_norm(rounding, "is computed in " + type + " except for its sum",
                                     {.input = true, .weight = true, .result = true}));
     mistakes.push_back(rounded_norm(

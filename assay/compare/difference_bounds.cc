@@ -257,25 +257,44 @@ void hold_single_values(const ViewPair& pair, Metrics& metrics) {
   raise(metrics.rel_l2, relative(error, norm));
 }
 
-// By what values and extremes of `mine` exceed what the norm or the extremes of `other` allow.
-double excess_of(const RecordView& mine, const RecordView& other, int64_t n) {
+// The most and the least that a norm can be; nothing where neither it nor a sketch is known.
+std::optional<double> most_norm(const RecordView& view) {
+  if (view.l2 || !view.sketch) return view.l2;
+  return sketch_norm(*view.sketch) / kMinNormRatio;
+}
+
+std::optional<double> least_norm(const RecordView& view) {
+  if (view.l2 || !view.sketch) return view.l2;
+  return sketch_norm(*view.sketch) / kMaxNormRatio;
+}
+
+// By what `mine` exceeds what the norm or the extremes of `other` allow.
+double excess_of(const RecordView& mine, const RecordView& other, const Metrics& metrics) {
   double least = 0;
   const auto see = [&](double excess, double of) {
     if (excess > std::max(least, kSummaryRounding * of)) least = excess;
   };
-  const std::optional<double> mine_largest = largest_magnitude(mine);
-  const std::optional<double> other_largest = largest_magnitude(other);
-  if (other.l2) {
-    see(norm_of_finite(mine.values) - *other.l2, *other.l2);
-    if (mine_largest) see(*mine_largest - *other.l2, *other.l2);
+  // Of how many logits a mean is made is not known where padding is not counted.
+  const bool counted = mine.nonfinite || !metrics.is_logits;
+  const double root = counted ? root_of(metrics.n - mine.nonfinite.value_or(0)) : 0;
+  if (const std::optional<double> most = most_norm(other)) {
+    see(norm_of_finite(mine.values) - *most, *most);
+    if (mine.summary) see(least_norm(*mine.summary, root * root) - *most, *most);
   }
-  if (mine.l2 && other_largest) see(*mine.l2 - root_of(n) * *other_largest, *mine.l2);
+  const std::optional<double> norm = least_norm(mine);
+  const std::optional<double> largest = largest_magnitude(other);
+  if (norm && largest) see(*norm - root_of(metrics.n) * *largest, *norm);
+  if (mine.summary && other.summary) {
+    const double mean = root * mine.summary->mean;
+    see(mean - root * other.summary->max, std::abs(mean));
+    see(root * other.summary->min - mean, std::abs(mean));
+  }
   return least;
 }
 
 void hold_inequalities(const ViewPair& pair, Metrics& metrics) {
   const double excess =
-      std::max(excess_of(pair.ref, pair.got, metrics.n), excess_of(pair.got, pair.ref, metrics.n));
+      std::max(excess_of(pair.ref, pair.got, metrics), excess_of(pair.got, pair.ref, metrics));
   if (excess > 0) raise_by_sums(pair, excess, metrics);
 }
 
@@ -325,12 +344,13 @@ std::optional<double> norm_without_garbage(const RecordView& ref, double norm, i
   return norm >= kMagnitudeScale * most ? std::optional(most) : std::nullopt;
 }
 
-// The norm that the values or extremes of a record stand for, where it tells nothing else: the
-// other values are taken to be as large as those listed, but no element is left out.
+// The norm that the values, extremes or mean of a record stand for, where it tells nothing else:
+// the other values are taken to be as large as those listed, but no element is left out.
 double norm_by_values(const RecordView& view, int64_t n) {
   const auto count = static_cast<double>(std::max<size_t>(view.values.size(), 1));
   const double all = norm_of_finite(view.values) * std::sqrt(static_cast<double>(n) / count);
-  return std::max({all, largest_known(view), norm_of(view.top)});
+  const double by_summary = view.summary ? least_norm(*view.summary, static_cast<double>(n)) : 0;
+  return std::max({all, largest_known(view), norm_of(view.top), by_summary});
 }
 
 }  // namespace

@@ -25,8 +25,10 @@ struct ViewPair {
 // - | ||a|| - ||b|| |, |max a - max b|, |min a - min b| and |mean a - mean b| * sqrt(n)
 //   (Cauchy-Schwarz);
 // - the differences of single elements that one lists and the other lists, or bounds;
-// - by what any element, or the norm of a head, exceeds the norm of the other tensor, and by what a
-//   norm exceeds sqrt(n) times the largest element of the other.
+// - by what any element, a mean times sqrt(n), or the norm of a head or of the largest elements
+//   exceeds the norm of the other tensor, and by what a norm exceeds sqrt(n) times the largest
+//   element of the other; of a norm that a sketch estimates what it is within its error;
+// - by what sqrt(n) times a mean exceeds sqrt(n) times the extremes of the other.
 void raise_to_bounds(const ViewPair& pair, Metrics& metrics);
 
 // The pair with what its differences are taken against: the reference's norm; where it tells none,

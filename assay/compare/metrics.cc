@@ -43,9 +43,9 @@ void add_nonfinite(const Record& ref, const Record& got, const RecordView& ref_v
 }
 
 // Elements from `common` on that one lists as infinite, and that the other lists or counts as
-// finite.
+// finite, or says nothing of: only -Infinity in logits may be padding.
 int64_t infinite_beside_finite(const RecordView& ref, const RecordView& got, size_t common,
-                               std::span<const int64_t> excluded) {
+                               std::span<const int64_t> excluded, bool is_logits) {
   int64_t count = 0;
   for (const auto& [mine, other] : {std::pair(&ref, &got), {&got, &ref}}) {
     const KnownValues known(other->values, other->top);
@@ -54,7 +54,9 @@ int64_t infinite_beside_finite(const RecordView& ref, const RecordView& got, siz
       if (std::find(excluded.begin(), excluded.end(), top.index) != excluded.end()) continue;
       const std::optional<float> there = known.at(top.index);
       const bool differs = there && std::isinf(*there) != std::isinf(top.value);
-      const bool uncounted = !there && std::isinf(top.value) && other->nonfinite == 0;
+      const bool is_padding = is_logits && top.value < 0;
+      const bool uncounted =
+          !there && std::isinf(top.value) && other->nonfinite.value_or(is_padding ? 1 : 0) == 0;
       count += differs || uncounted ? 1 : 0;
     }
   }
@@ -318,8 +320,8 @@ Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
   metrics.max_abs_lower_bound = metrics.observed_error;
   if (!metrics.facts.all_values) {
     add_nonfinite(ref, got, ref_view, got_view, metrics);
-    metrics.nonfinite =
-        std::max(metrics.nonfinite, infinite_beside_finite(ref_view, got_view, common, excluded));
+    metrics.nonfinite = std::max(
+        metrics.nonfinite, infinite_beside_finite(ref_view, got_view, common, excluded, is_logits));
     const int64_t beyond =
         nonfinite_beyond(ref, common, excluded, got_view.nonfinite, true) +
         nonfinite_beyond(got, common, excluded, ref_view.nonfinite, got.has_all_values());

@@ -35,6 +35,23 @@ std::optional<float> KnownValues::at(int64_t index) const {
   return found->value;
 }
 
+void complete_maximum(Summary& summary) {
+  if (!std::isnan(summary.max) || summary.top.empty()) return;
+  const float largest = summary.top.front().value;
+  if (std::isfinite(largest)) summary.max = static_cast<double>(largest);
+}
+
+double least_norm(const Summary& summary, double n) {
+  double squares = 0;
+  for (const TopValue& top : summary.top) {
+    const auto value = static_cast<double>(top.value);
+    if (std::isfinite(value)) squares += value * value;
+  }
+  // Of fmax a NaN, which stands for what is not stated, is never the result.
+  const double extreme = std::fmax(std::abs(summary.min), std::abs(summary.max));
+  return std::fmax(std::sqrt(squares), std::fmax(extreme, std::abs(summary.mean) * std::sqrt(n)));
+}
+
 std::optional<double> RecordView::norm() const {
   if (l2 || !sketch) return l2;
   return sketch_norm(*sketch);
@@ -56,6 +73,7 @@ RecordView view_of(const Record& record, std::span<const float> values, bool spo
     view.summary = record.summary;
   }
   if (view.summary) {
+    complete_maximum(*view.summary);
     if (!std::isnan(view.summary->l2)) view.l2 = view.summary->l2;
     if (view.summary->counts_nonfinite) view.nonfinite = view.summary->nonfinite;
     view.nan = view.summary->nan;

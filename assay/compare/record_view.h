@@ -36,6 +36,13 @@ class KnownValues {
   std::vector<TopValue> by_index_;
 };
 
+// The largest element that is listed is the maximum, where a summary does not state it.
+void complete_maximum(Summary& summary);
+
+// What the norm of a tensor of `n` finite elements is at least: each extreme, all of the largest
+// elements that are listed, |mean| sqrt(n).
+double least_norm(const Summary& summary, double n);
+
 // What one log states about a tensor, or what can be computed from all of its values.
 struct RecordView {
   // The norm, or its estimate.

@@ -36,8 +36,11 @@ class SelfCheck {
   SelfCheck(const Record& record, std::span<const int64_t> set_aside, double held_to)
       : record_(record),
         set_aside_(set_aside),
+        summary_(record.summary),
         n_(static_cast<double>(record.n)),
-        slack_of_all_(std::clamp(held_to, kSlackOfAll, kSlack)) {}
+        slack_of_all_(std::clamp(held_to, kSlackOfAll, kSlack)) {
+    if (summary_) complete_maximum(*summary_);
+  }
 
   std::string_view find() {
     std::string_view found = find_exactly();
@@ -53,21 +56,21 @@ class SelfCheck {
 
  private:
   std::string_view find_exactly() const {
-    if (record_.summary && contradicts(*record_.summary)) return "the numbers of its summary";
+    if (summary_ && contradicts(*summary_)) return "the numbers of its summary";
     if (record_.sketch && !std::isfinite(sketch_norm(*record_.sketch))) {
       return "its sketch and any sum of finite values";
     }
     const bool computable = record_.has_all_values() && set_aside_.empty();
-    if (record_.summary) {
-      const bool good = computable ? agrees(summary_of(record_.values), *record_.summary)
-                                   : holds_values(*record_.summary);
+    if (summary_) {
+      const bool good =
+          computable ? agrees(summary_of(record_.values), *summary_) : holds_values(*summary_);
       if (!good) return "its summary and its values";
     }
     if (!record_.sketch) return {};
     if (computable && !agrees(compute_sketch(record_.values))) return "its sketch and its values";
     if (!computable && !within_norm(norm_of_head(), sketch_norm(*record_.sketch) / kMinNormRatio))
       return "its sketch and its values";
-    if (record_.summary && !fits_norm(*record_.summary)) return "its sketch and its summary";
+    if (summary_ && !fits_norm(*summary_)) return "its sketch and its summary";
     return {};
   }
 
@@ -89,16 +92,19 @@ class SelfCheck {
     for (const double number : {s.min, s.max, s.mean, s.l2}) {
       if (std::isinf(number)) return true;  // they are of finite values
     }
-    const auto finite = static_cast<double>(
-        s.counts_nonfinite ? std::max<int64_t>(0, record_.n - s.nonfinite) : record_.n);
+    const double finite = count_finite(s);
     const double slack = kSlack * std::fmax(std::abs(s.min), std::abs(s.max));
-    const double largest = std::isnan(s.min) || std::isnan(s.max)
-                               ? s.max + s.min
-                               : std::max(std::abs(s.min), std::abs(s.max));
     if (s.min > s.max + slack || s.mean > s.max + slack || s.mean < s.min - slack) return true;
-    if (std::abs(s.max) > s.l2 * (1 + kSlack) || std::abs(s.min) > s.l2 * (1 + kSlack)) return true;
-    if (s.l2 > largest * std::sqrt(finite) * (1 + kSlack)) return true;
-    if (std::abs(s.mean) * std::sqrt(finite) > s.l2 * (1 + kSlack)) return true;
+    // One element is the one extreme, no other is beyond the other one. More elements allow more.
+    const double sum = s.mean * finite;
+    const auto beyond = [&](double most, double one, double others) {
+      const double rounded = std::abs(sum) + std::abs(one) + finite * std::abs(others);
+      return most > kSlack * rounded;
+    };
+    if (beyond(sum - s.min - (finite - 1) * s.max, s.min, s.max)) return true;
+    if (beyond(s.max + (finite - 1) * s.min - sum, s.max, s.min)) return true;
+    if (least_norm(s, finite) > s.l2 * (1 + kSlack)) return true;
+    if (s.l2 > largest_of(s) * std::sqrt(finite) * (1 + kSlack)) return true;
     if (s.nonfinite < 0 || (s.counts_nonfinite && s.nan && *s.nan > s.nonfinite)) return true;
     for (size_t i = 0; i < s.top.size(); ++i) {
       const auto value = static_cast<double>(s.top[i].value);
@@ -110,6 +116,16 @@ class SelfCheck {
     if (s.top.empty()) return false;
     if (static_cast<double>(s.top.front().value) < s.max - slack - rounding_) return true;
     return s.argmax >= 0 && !tops(s, s.argmax);
+  }
+
+  double count_finite(const Summary& s) const {
+    return s.counts_nonfinite ? std::max(0.0, n_ - static_cast<double>(s.nonfinite)) : n_;
+  }
+
+  // The largest magnitude; NaN where the extremes are not stated.
+  static double largest_of(const Summary& s) {
+    if (std::isnan(s.min) || std::isnan(s.max)) return s.max + s.min;
+    return std::max(std::abs(s.min), std::abs(s.max));
   }
 
   // Whether the element is one of the largest, or level with the largest.
@@ -199,7 +215,11 @@ class SelfCheck {
 
   bool fits_norm(const Summary& s) const {
     const double norm = sketch_norm(*record_.sketch);
-    return !(norm < kMinNormRatio * s.l2 || norm > kMaxNormRatio * s.l2);
+    const double finite = count_finite(s);
+    // NaN, where a number is not stated, is not above anything.
+    const double least = std::fmax(s.l2, least_norm(s, finite));
+    const double most = std::fmin(s.l2, largest_of(s) * std::sqrt(finite));
+    return !(norm * (1 + kSlack) < kMinNormRatio * least || norm > kMaxNormRatio * most);
   }
 
   bool within_norm(double head, double norm) const {
@@ -222,6 +242,7 @@ class SelfCheck {
 
   const Record& record_;
   std::span<const int64_t> set_aside_;
+  std::optional<Summary> summary_;  // of the record, with its maximum
   double n_;
   double slack_of_all_;
   double rounding_ = 0;

@@ -241,6 +241,31 @@ TEST(DifferenceBounds, NormIsBoundedByItsElements) {
   expect_nothing(bounds(with_l2(40), with_summary(kNaN, 3, kNaN)));  // one extreme is not known
 }
 
+// Breaks if a statement were held to a norm and not to the sketch that estimates it, within 0.5.
+TEST(DifferenceBounds, StatementsAreBoundedByTheOthersSketch) {
+  const std::vector<float> values = {60, 80};
+  RecordView head;
+  head.values = values;
+  for (const RecordView& view : {head, with_summary(-100, 3, kNaN), with_summary(kNaN, 100, kNaN),
+                                 with_summary(kNaN, kNaN, -10), with_top({{3, 80}, {5, 60}})}) {
+    EXPECT_NEAR(bounds(with_sketch(40), view).rel_l2, 0.5, 1e-12);
+    EXPECT_NEAR(bounds(view, with_sketch(40)).rel_l2, 0.5, 1e-12);
+    expect_nothing(bounds(with_sketch(50), view));
+  }
+  EXPECT_NEAR(bounds(with_sketch(62), with_summary(-2, 3, kNaN)).rel_l2, 10.0 / 62, 1e-12);
+  expect_nothing(bounds(with_sketch(46), with_summary(-2, 3, kNaN)));
+}
+
+TEST(DifferenceBounds, MeanIsBoundedByTheOthersNormAndExtremes) {
+  EXPECT_NEAR(bounds(with_l2(40), with_summary(kNaN, kNaN, 5)).rel_l2, 0.25, 1e-12);
+  expect_nothing(bounds(with_l2(40), with_summary(kNaN, kNaN, 4)));
+  EXPECT_NEAR(bounds(with_summary(kNaN, 3, kNaN), with_summary(kNaN, kNaN, 6)).rel_l2, 10, 1e-12);
+  EXPECT_NEAR(bounds(with_summary(-6, kNaN, kNaN), with_summary(kNaN, kNaN, -9)).rel_l2, 5, 1e-12);
+  expect_nothing(bounds(with_summary(-6, kNaN, kNaN), with_summary(kNaN, kNaN, -6)));
+  // How many logits are padding, which their mean is without, is not known.
+  expect_nothing(bounds(with_l2(40), with_summary(kNaN, kNaN, 5), kElements, true));
+}
+
 // Breaks if a NaN were followed by a number, which a tolerance may admit.
 TEST(DifferenceBounds, NaNStaysNaN) {
   RecordView ref = with_sketch(3);
@@ -280,6 +305,9 @@ TEST(PairViews, DifferencesAreTakenAgainstTheBestKnownNorm) {
   EXPECT_EQ(pair_views(silent, with_l2(9), 0, 0, 0, metrics).norm, 9) << "the other's";
   EXPECT_EQ(pair_views(head, silent, 0, 0, 0, metrics).norm, 10) << "as if all were like these";
   EXPECT_EQ(pair_views(with_summary(-6, 2, kNaN), silent, 0, 0, 0, metrics).norm, 6);
+  EXPECT_EQ(pair_views(with_summary(kNaN, kNaN, -6), silent, 0, 0, 0, metrics).norm,
+            6 * std::sqrt(8))
+      << "at least";
   EXPECT_EQ(pair_views(with_top({{0, 3}, {5, 4}}), silent, 0, 0, 0, metrics).norm, 5);
 }
 

@@ -48,6 +48,21 @@ TEST_F(NonfiniteRulesTest, InASketchThatTheReferenceDoesNotHave) {
   }
 }
 
+// Breaks if an infinite element that is listed as the largest were one that nothing denies.
+TEST_F(NonfiniteRulesTest, AmongTheLargestElements) {
+  const auto log = [](const char* checkpoint, const char* first, const char* second) {
+    constexpr const char* kSummary = R"(,"summary":{{"mean":0,"top":[[40,{}],[41,{}]]}})";
+    return head(checkpoint, fmt::format(kSummary, first, second));
+  };
+  for (const char* checkpoint : {"layer_0_output", "logits"}) {
+    const std::string ref = head(checkpoint, R"(,"summary":{"mean":0})");
+    EXPECT_TRUE(compare(ref, log(checkpoint, "5", "4")).pass);
+    expect_failure(ref, log(checkpoint, "\"Infinity\"", "4"));
+    const Comparison masked = compare(ref, log(checkpoint, "5", "\"-Infinity\""));
+    EXPECT_EQ(masked.failed, checkpoint == std::string("logits") ? 0 : 1) << "padding";
+  }
+}
+
 // Breaks if narrowing a comparison hid a NaN that the reference does not have.
 TEST_F(NonfiniteRulesTest, InWhatIsNotSelected) {
   std::vector<float> bad = waves(16, 2);

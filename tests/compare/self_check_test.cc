@@ -223,7 +223,51 @@ TEST(SelfCheck, FindsInconsistentSummaries) {
       right);
 }
 
-// Breaks if a record could state another choice than its own values show.
+// Breaks if a number were held to the norm and the extremes alone, where the log may lack these.
+TEST(SelfCheck, FindsNumbersThatNoOtherOneIsStatedFor) {
+  Record right = stated(random_values(896, 3), 0, true, false);
+  right.summary->max = right.summary->l2 = kNaN;
+  expect_found(
+      {{"mean above the largest element", kSummaryAlone,
+        [](Record& r) { r.summary->mean = r.summary->top.front().value * 1.1; }},
+       {"min above the largest element", kSummaryAlone,
+        [](Record& r) { r.summary->min = r.summary->top.front().value * 1.1; }},
+       {"largest elements beyond the norm", kSummaryAlone, [](Record& r) { r.summary->l2 = 1e-3; }},
+       {"a mean that one large element does not leave", kSummaryAlone,
+        [](Record& r) { r.summary->max = r.summary->top.front().value = 1e30F; }},
+       {"a mean that one small element does not leave", kSummaryAlone,
+        [](Record& r) { r.summary->min = -1e30; }}},
+      right);
+}
+
+// Breaks if a sketch were held to the norm alone, which the log may lack.
+TEST(SelfCheck, FindsNumbersBeyondTheSketch) {
+  Record right = stated(random_values(896, 3), 0, true, true);
+  right.summary->l2 = kNaN;
+  expect_found({{"mean", kSketchAndSummary,
+                 [](Record& r) {
+                   r.summary->mean = 1e30;
+                   r.summary->max = r.summary->min = kNaN;
+                   r.summary->top.clear();
+                 }},
+                {"extremes", kSketchAndSummary,
+                 [](Record& r) {
+                   r.summary->min = -1e30;
+                   r.summary->mean = kNaN;
+                 }},
+                {"largest elements", kSketchAndSummary,
+                 [](Record& r) {
+                   for (TopValue& top : r.summary->top) top.value *= 100;
+                   r.summary->max = r.summary->min = kNaN;
+                 }},
+                {"a sketch of zeros", kSketchAndSummary, [](Record& r) { r.sketch->fill(0); }},
+                {"a sketch beyond the extremes", kSketchAndSummary,
+                 [](Record& r) {
+                   for (double& sum : *r.sketch) sum *= 100;
+                 }}},
+               right);
+}
+
 // Breaks if an infinite norm, beside which no difference is large, were a norm.
 TEST(SelfCheck, FindsInfiniteSums) {
   const Record record = stated(random_values(64, 3), 10, true, false);
@@ -236,6 +280,7 @@ TEST(SelfCheck, FindsInfiniteSums) {
   }
 }
 
+// Breaks if a record could state another choice than its own values show.
 TEST(SelfCheck, FindsAnArgmaxContradictedByValues) {
   std::vector<float> values = random_values(896, 3);
   values[7] = 20;

@@ -52,6 +52,7 @@ constexpr Damage kDamages[] = {
     {"head_as_whole", head_as_whole},
     {"value_too_many", value_too_many},
     {"forged_summary", forged_summary},
+    {"absurd_number", absurd_number},
     {"summary_of_another", summary_of_another},
     {"forged_sketch", forged_sketch},
     {"summary_against_own_line", summary_against_own_line},

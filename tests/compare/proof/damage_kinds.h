@@ -52,6 +52,7 @@ bool wrong_n(Patient& patient);
 bool head_as_whole(Patient& patient);
 bool value_too_many(Patient& patient);
 bool forged_summary(Patient& patient);
+bool absurd_number(Patient& patient);
 bool summary_of_another(Patient& patient);
 bool forged_sketch(Patient& patient);
 bool summary_against_own_line(Patient& patient);

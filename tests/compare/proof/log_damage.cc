@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "assay/compare/value_metrics.h"
 #include "assay/log/sketch.h"
 #include "tests/compare/proof/damage_kinds.h"
 #include "tests/compare/proof/damage_parts.h"
@@ -96,6 +97,13 @@ bool is_padded(const Scene& scene, const Line& line) {
   return line.checkpoint == "logits" && scene.network.padding > 0;
 }
 
+// Whether other elements are so large that an error of all values that are logged is within 1 %.
+bool is_swamped(const Line& line) {
+  const double part =
+      static_cast<double>(std::ssize(line.values)) / static_cast<double>(line.shape[1]);
+  return norm_of_finite(line.values) < 0.1 * line.summary.l2 * std::sqrt(part);
+}
+
 // A number of the summary that is off by several times what the tensor is.
 void forge(unsigned key, Summary& summary, Chance& chance) {
   const double size = std::max({summary.l2, std::abs(summary.min), std::abs(summary.max)});
@@ -124,6 +132,21 @@ bool forged_summary(Patient& patient) {
   };
   return edit_got_line(patient, Outcome::kNotPass, fits,
                        [key](Line& line, Chance& chance) { forge(key, line.summary, chance); });
+}
+
+// A number far beyond the norm, which one of the two logs states or has a sketch of.
+bool absurd_number(Patient& patient) {
+  const unsigned key = patient.chance.pick(std::vector<unsigned>{kMin, kMax, kMean, kTop});
+  const Scene& scene = patient.scene;
+  const auto fits = [&scene, key](const Line& line) {
+    const RecordForm& ref = scene.ref_form.of(line.checkpoint);
+    const bool bounded = is_whole(line) || line.sketch || (line.summary_keys & kL2) != 0 ||
+                         ref.head == RecordForm::kAll || ref.sketch || (ref.summary & kL2) != 0;
+    return (line.summary_keys & key) != 0 && bounded && !is_padded(scene, line);
+  };
+  return edit_got_line(patient, Outcome::kNotPass, fits, [key](Line& line, Chance& chance) {
+    for (int i = 0; i < 4; ++i) forge(key, line.summary, chance);  // 12 times the norm at least
+  });
 }
 
 // Honest values, but the summary is that of other values, larger ones.
@@ -191,7 +214,7 @@ bool forged_values(Patient& patient) {
   const auto fits = [&scene](const Line& line) {
     const RecordForm& ref = scene.ref_form.of(line.checkpoint);
     return line.values.size() >= 4 && (line.summary_keys != 0 || line.sketch) &&
-           (is_whole(line) || ref.head == RecordForm::kAll || ref.head >= 4);
+           !is_swamped(line) && (is_whole(line) || ref.head == RecordForm::kAll || ref.head >= 4);
   };
   return edit_got_line(patient, Outcome::kNotPass, fits, [](Line& line, Chance&) {
     for (float& value : line.values) value = -value;

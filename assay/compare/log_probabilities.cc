@@ -121,6 +121,43 @@ void shift_summary(double constant, int64_t n, Summary& summary) {
   for (TopValue& top : summary.top) top.value += static_cast<float>(constant);
 }
 
+bool has_finite_elements_only(const Record& record) {
+  return record.summary && record.summary->counts_nonfinite && record.summary->nonfinite == 0;
+}
+
+// What to add to each sum of `got`'s sketch where `constant` is added to each element that is
+// finite. Which are is what the reference or a count says; nothing where neither does.
+std::optional<Sketch> sketch_of_constant(double constant, const Record& ref, const Record& got) {
+  constexpr int64_t kMaxElements = int64_t{1} << 24;  // above any vocabulary
+  std::vector<float> ones;
+  if (std::ssize(ref.values) == got.n) {
+    for (const float value : ref.values) ones.push_back(std::isfinite(value) ? 1.0F : 0.0F);
+    const auto infinite = std::count(ones.begin(), ones.end(), 0.0F);
+    const bool counts = got.summary && got.summary->counts_nonfinite;
+    if (counts && got.summary->nonfinite != infinite) return std::nullopt;
+  } else if (got.n <= kMaxElements &&
+             (has_finite_elements_only(ref) || has_finite_elements_only(got))) {
+    ones.assign(static_cast<size_t>(got.n), 1.0F);
+  } else {
+    return std::nullopt;
+  }
+  Sketch sketch = compute_sketch(ones);
+  for (double& sum : sketch) sum *= constant;
+  return sketch;
+}
+
+// The norm of a record without a mean, which the constant would change by that: as far from the
+// reference's as it is from that of the reference in the record's terms. Neither is further apart
+// than the two tensors are.
+double norm_without_mean(double constant, double l2, const Record& ref) {
+  if (!ref.has_all_values() && !ref.summary) return std::nan("");
+  Summary shifted = ref.has_all_values() ? summarize(ref.values) : *ref.summary;
+  const double norm = shifted.l2;
+  shift_summary(-constant, ref.n, shifted);
+  const double known = norm + l2 - shifted.l2;
+  return known < 0 ? 0 : known;  // NaN stays NaN
+}
+
 }  // namespace
 
 std::string sibling_of(std::string_view checkpoint) {
@@ -214,17 +251,19 @@ Record in_terms_of(const Record& ref, const Record& got) {
     shifted.sketch.reset();
     return shifted;
   }
-  const bool finite =
-      shifted.summary && shifted.summary->counts_nonfinite && shifted.summary->nonfinite == 0;
-  if (shifted.summary) shift_summary(*constant, got.n, *shifted.summary);
+  if (shifted.summary) {
+    const bool has_mean = !std::isnan(shifted.summary->mean);
+    const double l2 = shifted.summary->l2;
+    shift_summary(*constant, got.n, *shifted.summary);
+    if (!has_mean) shifted.summary->l2 = norm_without_mean(*constant, l2, ref);
+  }
   if (!shifted.sketch) return shifted;
-  constexpr int64_t kMaxElements = int64_t{1} << 24;  // above any vocabulary
-  if (!finite || got.n > kMaxElements) {
+  const std::optional<Sketch> added = sketch_of_constant(*constant, ref, got);
+  if (!added) {
     shifted.sketch.reset();  // of which elements it is the sum is not known
     return shifted;
   }
-  const Sketch ones = compute_sketch(std::vector<float>(static_cast<size_t>(got.n), 1.0F));
-  for (size_t k = 0; k < ones.size(); ++k) (*shifted.sketch)[k] += *constant * ones[k];
+  for (size_t k = 0; k < added->size(); ++k) (*shifted.sketch)[k] += (*added)[k];
   return shifted;
 }
 

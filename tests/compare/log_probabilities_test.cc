@@ -150,18 +150,45 @@ TEST(InTermsOf, StatementsShiftWithTheValues) {
   EXPECT_LT(sketch_distance(*part.sketch, compute_sketch(kLogitsRecord.values)), 1e-4);
 }
 
-// Breaks if the sketch of elements of which some are not finite moved as that of all.
-TEST(InTermsOf, DropsTheSketchOfUnknownElements) {
+// Breaks if the sketch of elements of which some are not finite moved as that of all, or if a wrong
+// sketch were dropped, where the reference has all values.
+TEST(InTermsOf, SketchShiftsByTheElementsThatAreFinite) {
   const Record part = head_of(log_softmax(kLogitsRecord), 4, true, true);
   Record unknown = part;
   unknown.summary->counts_nonfinite = false;
-  EXPECT_FALSE(in_terms_of(kLogitsRecord, unknown).sketch);
+  Record bare = part;
+  bare.summary.reset();
+  const Sketch right = compute_sketch(kLogitsRecord.values);
+  for (const Record& got : {unknown, bare}) {
+    ASSERT_TRUE(in_terms_of(kLogitsRecord, got).sketch);
+    EXPECT_LT(sketch_distance(*in_terms_of(kLogitsRecord, got).sketch, right), 1e-4);
+    Record silent = head_of(kLogitsRecord, 4, true, true);
+    silent.summary->counts_nonfinite = false;
+    EXPECT_FALSE(in_terms_of(silent, got).sketch) << "nothing says which are finite";
+  }
   Record infinite = part;
   infinite.summary->nonfinite = 2;
   EXPECT_FALSE(in_terms_of(kLogitsRecord, infinite).sketch);
-  Record bare = part;
-  bare.summary.reset();
-  EXPECT_FALSE(in_terms_of(kLogitsRecord, bare).sketch);
+  Record padded = kLogitsRecord;
+  padded.values[7] = padded.values[9] = -INFINITY;
+  Record got = head_of(log_softmax(padded), 4, true, true);
+  ASSERT_TRUE(in_terms_of(padded, got).sketch);
+  EXPECT_LT(sketch_distance(*in_terms_of(padded, got).sketch, compute_sketch(padded.values)), 1e-4);
+}
+
+// Breaks if a norm, which a constant changes by the mean, were forgotten where no mean is stated.
+TEST(InTermsOf, NormWithoutAMeanIsAsFarFromTheReferences) {
+  const Summary right = summarize(kLogitsRecord.values);
+  for (const bool has_values : {true, false}) {
+    const Record ref = has_values ? kLogitsRecord : head_of(kLogitsRecord, 4, true, false);
+    Record got = head_of(log_softmax(kLogitsRecord), 4, true, false);
+    got.summary->mean = std::nan("");
+    EXPECT_NEAR(in_terms_of(ref, got).summary->l2, right.l2, 1e-4);
+    got.summary->l2 += 5;
+    EXPECT_NEAR(in_terms_of(ref, got).summary->l2, right.l2 + 5, 1e-4);
+    got.summary->l2 = 0;
+    EXPECT_EQ(in_terms_of(ref, got).summary->l2, 0) << "no norm is below 0";
+  }
 }
 
 TEST(InTermsOf, ConstantFollowsFromMeansWithoutValues) {

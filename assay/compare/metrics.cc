@@ -51,7 +51,7 @@ int64_t infinite_beside_finite(const RecordView& ref, const RecordView& got, siz
     const KnownValues known(other->values, other->top);
     for (const TopValue& top : mine->top) {
       if (top.index < static_cast<int64_t>(common) || std::isnan(top.value)) continue;
-      if (std::find(excluded.begin(), excluded.end(), top.index) != excluded.end()) continue;
+      if (std::binary_search(excluded.begin(), excluded.end(), top.index)) continue;
       const std::optional<float> there = known.at(top.index);
       const bool differs = there && std::isinf(*there) != std::isinf(top.value);
       const bool is_padding = is_logits && top.value < 0;

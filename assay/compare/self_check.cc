@@ -296,11 +296,11 @@ bool top_agrees_with_values(const Record& record) {
 bool top_agrees_with_summary(const Record& record) {
   const Summary& summary = *record.summary;
   const size_t common = std::min(record.top.size(), summary.top.size());
+  const KnownValues stated({}, summary.top);
   for (size_t i = 0; i < common; ++i) {
     const TopValue& listed = record.top[i];
-    const auto same = std::ranges::find(summary.top, listed.index, &TopValue::index);
-    const float stated = same == summary.top.end() ? summary.top.back().value : same->value;
-    if (!near(listed.value, stated)) return false;
+    const float same = stated.at(listed.index).value_or(summary.top.back().value);
+    if (!near(listed.value, same)) return false;
   }
   return std::isnan(summary.max) || near(record.top.front().value, static_cast<float>(summary.max));
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -471,6 +472,20 @@ TEST_F(SelfCheckTop, FindsAListOfAnotherSummary) {
   EXPECT_EQ(contradiction_in(other_ids, {}), kSummary);
   lower.summary->top.clear();
   EXPECT_EQ(contradiction_in(lower, {}), kSummary) << "the maximum alone";
+}
+
+// Breaks if each token of a list were looked for among all of the summary's, which are its own.
+TEST_F(SelfCheckTop, ListsOfAWholeVocabularyTakeLinearTime) {
+  constexpr int64_t kVocabulary = 400'000;
+  Record whole;
+  whole.checkpoint = "logprobs";
+  whole.n = kVocabulary;
+  const auto each = -std::log(static_cast<float>(kVocabulary));
+  for (int64_t i = 0; i < kVocabulary; ++i) whole.top.push_back({i, each});
+  whole.summary.emplace(empty_summary()).top = whole.top;
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(contradiction_in(whole, {}), "");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
 }
 
 }  // namespace

@@ -116,8 +116,11 @@ void reject_other_computations(const ConfigKeys& keys, const Architecture& archi
   for (const std::string_view key : hyperparameter::kNotComputed) {
     keys.reject_unless(key, 0.0, kNotDone);
   }
-  if (!architecture.yarn_log_multiplier) {
+  if (architecture.yarn_log_multiplier == YarnLog::kRefused) {
     keys.reject_unless(hyperparameter::kYarnLogMultiplier, 0.0, kNotDone);
+  }
+  if (!architecture.temperature) {
+    keys.reject_unless(hyperparameter::kTemperature, 0.0, kNotDone);
   }
 }
 
@@ -316,9 +319,12 @@ void read_yarn(const ConfigKeys& keys, double factor, ModelConfig& config) {
   constexpr std::string_view kLog = hyperparameter::kYarnLogMultiplier;
   const double stretch = factor > 1.0 ? std::log(factor) : 0.0;
   double turned_factor = 0.1 * stretch + 1.0;
-  if (config.architecture->yarn_log_multiplier && keys.number(kLog, 0.0) != 0.0) {
+  if (keys.number(kLog, 0.0) == 0.0) {
+  } else if (config.architecture->yarn_log_multiplier == YarnLog::kOfScores) {
     config.yarn_score_factor = std::pow(1.0 + keys.positive(kLog) * stretch, 2.0);
     turned_factor = 1.0;
+  } else {
+    turned_factor /= 0.1 * keys.positive(kLog) * stretch + 1.0;
   }
   const auto read = [&](std::string_view key, double& value) {
     if (keys.has(key)) value = keys.positive(key);
@@ -369,6 +375,9 @@ void read_rope(const ConfigKeys& keys, ModelConfig& config) {
       keys.reject(hyperparameter::kRopeAlpha,
                   fmt::format("is {}, which gives heads of {} no base", alpha, config.head_dim));
     }
+  }
+  if (config.architecture->temperature && keys.number(hyperparameter::kTemperature, 0.0) != 0.0) {
+    config.attention_temperature = static_cast<float>(keys.positive(hyperparameter::kTemperature));
   }
   const std::string_view scaling = keys.text(hyperparameter::kRopeScaling, "linear");
   const double factor = rope_factor(keys);

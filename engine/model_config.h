@@ -64,6 +64,7 @@ struct ModelConfig {
   std::vector<LayerConfig> layers;
   float attention_soft_cap = 0.0F;  // 0: none
   float logit_soft_cap = 0.0F;
+  float attention_temperature = 0.0F;  // of AttentionShape; 0: none
   float norm_eps = 0.0F;
   ActivationKind activation = ActivationKind::kSilu;
   std::array<double, kMultiplierKeys.size()> multipliers = {};  // 0: the default
@@ -170,7 +171,9 @@ struct ModelConfig {
             .scale = static_cast<float>(multiplier(Multiplier::kAttention) * yarn_score_factor),
             .window = layers[static_cast<size_t>(layer)].window,
             .soft_cap = attention_soft_cap,
-            .own_value_dim = value_dim};
+            .own_value_dim = value_dim,
+            .temperature = attention_temperature,
+            .temperature_span = rope_original_context_length};
   }
 
   // Throws Error that names the key if one is missing, out of range, or asks for what Assay does

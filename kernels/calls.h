@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "kernels/tensor_type.h"
 #include "model/op.h"
@@ -146,8 +148,23 @@ struct AttentionShape {
   int64_t window = 0;         // a query at p sees keys in (p - window, p]; 0: all up to p
   float soft_cap = 0.0F;      // scores become soft_cap tanh(score / soft_cap); 0: they stay
   int64_t own_value_dim = 0;  // of a value; 0: head_dim
+  // The scores of a query at p are multiplied by 1 + temperature ln(1 + floor(p / span)), too
+  // (Llama 4, Ministral 3); 0: they are not.
+  float temperature = 0.0F;
+  int64_t temperature_span = 0;
 
   int64_t value_dim() const { return own_value_dim == 0 ? head_dim : own_value_dim; }
+  // Of the scores of a query at `position`.
+  float scale_at(int64_t position) const {
+    if (temperature == 0.0F) return scale;
+    const auto spans = static_cast<double>(position / temperature_span);
+    return static_cast<float>(scale * (1.0 + temperature * std::log1p(spans)));
+  }
+  // How many positions from `position` on have the same scale.
+  int64_t positions_of_scale(int64_t position) const {
+    if (temperature == 0.0F) return std::numeric_limits<int64_t>::max();
+    return temperature_span - position % temperature_span;
+  }
 };
 
 // Causal attention of the queries q[n_tokens, n_heads, head_dim], which stand at positions
@@ -163,6 +180,22 @@ struct AttentionCall {
   float* out = nullptr;
   OpSite site = {};
   const float* sinks = nullptr;  // [n_heads]
+
+  // The queries from `first` on whose scores have one scale, at most `most` of them; that is the
+  // part's own scale, for kernels that know no temperature.
+  AttentionCall part(int64_t first, int64_t most) const {
+    AttentionCall result = *this;
+    result.q += first * shape.n_heads * shape.head_dim;
+    result.out += first * shape.n_heads * shape.value_dim();
+    result.first_position += first;
+    result.shape.scale = shape.scale_at(result.first_position);
+    result.shape.temperature = 0.0F;
+    for (const int64_t limit :
+         {n_tokens - first, most, shape.positions_of_scale(result.first_position)}) {
+      if (limit < result.n_tokens) result.n_tokens = limit;
+    }
+    return result;
+  }
 };
 
 // A short convolution (LFM2, Liquid AI 2025) of queries at positions first_position ..

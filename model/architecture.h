@@ -23,6 +23,10 @@ enum class Rotated : uint8_t {
   kWindowed
 };  // kWindowed: those with a window, if any have one
 
+// What rope.scaling.yarn_log_multiplier, of YaRN, does: it scales the attention's scores
+// (DeepSeek), or divides the factor of cos and sin (Ministral 3).
+enum class YarnLog : uint8_t { kRefused, kOfScores, kOfAngles };
+
 // What a file says of its experts: no more than their number, whether their weights are normalised
 // to a sum of 1, or how they are scored, scaled and grouped, too.
 enum class RoutingKeys : uint8_t { kCount, kNormalised, kAll };
@@ -73,14 +77,15 @@ struct Architecture {
   int window_period = 0;       // every nth layer has no window; 0: all have it
   int unrotated_period = 0;    // every nth layer is not rotated; 0: all are
   Rotated rotated = Rotated::kAll;
-  bool local_rope = false;        // layers with a window have a base of their own, and no scaling
-  double local_rope_base = 0.0;   // the default of that base; 0: as the others
-  unsigned multipliers = 0;       // which of kMultiplierKeys it honours, as bits
-  bool logits_times = false;      // kLogits multiplies; otherwise it divides
+  bool local_rope = false;       // layers with a window have a base of their own, and no scaling
+  double local_rope_base = 0.0;  // the default of that base; 0: as the others
+  unsigned multipliers = 0;      // which of kMultiplierKeys it honours, as bits
+  bool logits_times = false;     // kLogits multiplies; otherwise it divides
   bool embedding_root = false;    // the embedding is multiplied by the root of its width
   int64_t wide_scale_layers = 0;  // with so many layers, scores are scaled by width / heads
   bool yarn_whole_pairs = true;   // YaRN's borders are rounded outwards to whole pairs
-  bool yarn_log_multiplier = false;  // YaRN scales the attention's scores, by that key
+  YarnLog yarn_log_multiplier = YarnLog::kRefused;
+  bool temperature = false;          // may have attention.temperature_scale
   bool rope_alpha = false;           // rope.scaling.alpha stretches the base
   bool rope_switch = false;          // rope.scaling.finetuned says whether there is a rotation
   Gating gating = Gating::kSoftmax;  // of experts, unless the file says otherwise: routing_keys

@@ -118,6 +118,7 @@ constexpr HfName kGptOss[] = {{"ffn_gate_inp", "mlp.router"}};
 constexpr HfModel kModels[] = {
     {.model_type = "llama", .architecture = "llama"},
     {.model_type = "mistral", .architecture = "llama", .window = HfWindow::kAll},
+    {.model_type = "ministral3", .architecture = "mistral3", .window = HfWindow::kAll},
     {.model_type = "mixtral",
      .architecture = "llama",
      .names = kMixtral,

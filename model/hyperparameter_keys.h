@@ -50,6 +50,8 @@ inline constexpr std::string_view kSlidingWindow = "attention.sliding_window";  
 // Which layers have the window: a number as Architecture::window_period, or true or false of each,
 // or 1 or 0.
 inline constexpr std::string_view kWindowPattern = "attention.sliding_window_pattern";
+// Scores of a query at p are scaled by 1 + this ln(1 + floor(p / original_context_length)), too.
+inline constexpr std::string_view kTemperature = "attention.temperature_scale";  // else 0
 inline constexpr std::string_view kAttentionSoftCap = "attn_logit_softcapping";
 inline constexpr std::string_view kLogitSoftCap = "final_logit_softcapping";
 inline constexpr std::string_view kCausal = "attention.causal";  // else true
@@ -72,7 +74,8 @@ inline constexpr std::string_view kRopeOriginalContext = "rope.scaling.original_
 inline constexpr std::string_view kYarnExtFactor = "rope.scaling.yarn_ext_factor";  // else 1
 inline constexpr std::string_view kYarnAttentionFactor =
     "rope.scaling.yarn_attn_factor";  // else 0.1 ln(factor) + 1
-// Scores are scaled by (1 + this ln(factor))^2; cos and sin then not, unless the file says so.
+// Scores are scaled by (1 + this ln(factor))^2; cos and sin then not, unless the file says so. Or
+// cos and sin by (0.1 ln(factor) + 1) / (0.1 this ln(factor) + 1), where that is what it does.
 inline constexpr std::string_view kYarnLogMultiplier = "rope.scaling.yarn_log_multiplier";
 inline constexpr std::string_view kYarnBetaFast = "rope.scaling.yarn_beta_fast";  // else 32
 inline constexpr std::string_view kYarnBetaSlow = "rope.scaling.yarn_beta_slow";  // else 1
@@ -86,8 +89,8 @@ constexpr std::string_view norm_eps(NormKind kind) {
 
 // Those of other architectures that ask for a computation which Assay does not do, unless they are
 // 0.
-inline constexpr std::array<std::string_view, 3> kNotComputed = {
-    "attention.clamp_kqv", "attention.max_alibi_bias", "attention.temperature_scale"};
+inline constexpr std::array<std::string_view, 2> kNotComputed = {"attention.clamp_kqv",
+                                                                 "attention.max_alibi_bias"};
 
 // llama_model_save_to_file() of llama.cpp states all of its variables, also those that it never
 // read for the file's architecture and that have these values then. Files that it wrote have a

@@ -180,6 +180,20 @@ std::vector<Mistake> score_mistakes() {
                    .at = Checkpoint::kAttn,
                    .in_every_layer = true,
                    .in_arguments = true}}},
+      {.cause = "attention_scale",
+       .text = plainly("scales the attention scores of late queries as those of early ones"),
+       .edit = called([](AttentionCall& call, double) { call.shape.temperature = 0.0F; }),
+       .possible = [](const Network& network,
+                      Op op) { return network.attention_shape(op).temperature > 0.0F; },
+       .faults = {{.name = "scale-without-temperature",
+                   .group = FaultGroup::kAttention,
+                   .what = "scores are not scaled by the query's position",
+                   .at = Checkpoint::kAttn,
+                   .unsupported_reason = needs("temperature of the scores",
+                                               [](const ModelConfig& config) {
+                                                 return config.attention_temperature > 0.0F;
+                                               }),
+                   .in_arguments = true}}},
       other_sinks("multiplies the attention sinks by the scale of the scores",
                   [](const AttentionCall& call, int64_t head) {
                     return call.sinks[head] * call.shape.scale;

@@ -27,6 +27,15 @@ constexpr Preset kPresets[] = {
        "num_attention_heads": 32, "num_key_value_heads": 8, "max_position_embeddings": 32768,
        "sliding_window": 4096, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
        "tie_word_embeddings": false})"},
+    {"ministral-3-8b", R"({
+       "_name_or_path": "Ministral-3-8B", "model_type": "ministral3", "vocab_size": 131072,
+       "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 34,
+       "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+       "max_position_embeddings": 262144, "sliding_window": null, "rms_norm_eps": 1e-5,
+       "rope_parameters": {"rope_type": "yarn", "rope_theta": 1000000.0, "factor": 16.0,
+         "original_max_position_embeddings": 16384, "beta_fast": 32.0, "beta_slow": 1.0,
+         "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1},
+       "tie_word_embeddings": false})"},
     {"mixtral-8x7b", R"({
        "_name_or_path": "Mixtral-8x7B-v0.1", "model_type": "mixtral", "vocab_size": 32000,
        "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,

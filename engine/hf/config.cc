@@ -365,7 +365,8 @@ void read_rotation(const ConfigObject& object, HfConfig& config, Keys& keys) {
     config.metadata[fmt::format("{}.{}", config.architecture->name, hyperparameter::kRopeScaling)] =
         rope.scaling;
   }
-  if (config.architecture->rope_long_short || rope.scaling == "yarn") {
+  if (config.architecture->rope_long_short || config.architecture->temperature ||
+      rope.scaling == "yarn") {
     keys.whole(hyperparameter::kRopeOriginalContext, rope.original_context_length > 0
                                                          ? rope.original_context_length
                                                          : config.context_length);

@@ -23,6 +23,7 @@ constexpr char kShare[] = "partial_rotary_factor";
 constexpr char kLocalBase[] = "rope_local_base_freq";
 constexpr char kAlpha[] = "alpha";
 constexpr char kOriginal[] = "original_max_position_embeddings";
+constexpr char kTemperature[] = "llama_4_scaling_beta";
 
 // All that a scaling may state; another key is a computation that Assay does not know.
 constexpr std::string_view kKnown[] = {"rope_type",
@@ -44,6 +45,8 @@ constexpr std::string_view kKnown[] = {"rope_type",
                                        "full_attention",
                                        "sliding_attention",
                                        kAlpha};
+// And of networks whose scores have a temperature; the context's length stands outside, too.
+constexpr std::string_view kKnownBesideTemperature[] = {kTemperature, "max_position_embeddings"};
 
 // The rescaling of Llama 3.1: wavelengths up to original / high stay, those from original / low on
 // are stretched by the factor, and between them the divisor is interpolated.
@@ -99,13 +102,25 @@ class RopeReader {
   }
 
  private:
-  static void reject_unknown(const ConfigObject& parameters) {
+  void reject_unknown(const ConfigObject& parameters) const {
+    const auto is_known = [&](const std::string& name) {
+      return std::ranges::find(kKnown, name) != std::end(kKnown) ||
+             (config_.architecture->temperature &&
+              std::ranges::find(kKnownBesideTemperature, name) !=
+                  std::end(kKnownBesideTemperature));
+    };
     for (const auto& member : parameters.json().GetObject()) {
       const std::string name = json_text_of(member.name);
-      if (std::find(std::begin(kKnown), std::end(kKnown), name) == std::end(kKnown) &&
-          !member.value.IsNull()) {
-        parameters.refuse(name, "asks for what Assay does not compute");
-      }
+      if (is_known(name) || member.value.IsNull()) continue;
+      parameters.refuse(name, "asks for what Assay does not compute");
+    }
+  }
+
+  // What transformers computes with whatever the type of the rotation is, and cannot do without.
+  void read_temperature(const ConfigObject& parameters) {
+    rope_.numbers[hyperparameter::kTemperature] = parameters.positive({kTemperature});
+    if (parameters.find(kOriginal) == nullptr && type_of(parameters) != "yarn") {
+      parameters.refuse(kOriginal, "is missing", kConfigHint);
     }
   }
 
@@ -195,6 +210,7 @@ class RopeReader {
     }
     const std::string type = type_of(parameters);
     const Architecture& architecture = *config_.architecture;
+    if (architecture.temperature) read_temperature(parameters);
     if (parameters.find(kAlpha) != nullptr) return stretch_base(parameters);
     // Dynamic scaling begins behind the context, where no session goes.
     if (type == "default" || type == "dynamic") return;
@@ -238,11 +254,17 @@ class RopeReader {
       rope_.numbers[hyperparameter::kYarnAttentionFactor] =
           parameters.positive({"attention_factor"});
     } else if (has_scales) {
-      rope_.numbers[hyperparameter::kYarnAttentionFactor] =
-          mscale(factor, parameters.positive({"mscale"})) /
-          mscale(factor, parameters.positive({"mscale_all_dim"}));
+      const double of_angles = parameters.positive({"mscale"});
+      const double of_all = parameters.positive({"mscale_all_dim"});
+      if (config_.architecture->yarn_log_multiplier == YarnLog::kOfAngles && of_angles == 1.0) {
+        rope_.numbers[hyperparameter::kYarnLogMultiplier] = of_all;
+      } else {
+        rope_.numbers[hyperparameter::kYarnAttentionFactor] =
+            mscale(factor, of_angles) / mscale(factor, of_all);
+      }
     }
-    if (config_.architecture->yarn_log_multiplier && parameters.find("mscale_all_dim") != nullptr) {
+    if (config_.architecture->yarn_log_multiplier == YarnLog::kOfScores &&
+        parameters.find("mscale_all_dim") != nullptr) {
       rope_.numbers[hyperparameter::kYarnLogMultiplier] =
           0.1 * parameters.positive({"mscale_all_dim"});
       rope_.numbers.try_emplace(hyperparameter::kYarnAttentionFactor, mscale(factor, 1.0));

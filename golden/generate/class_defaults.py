@@ -62,7 +62,8 @@ def rotation(config_class):
     if local:
         result["rope_local_base_freq"] = local["rope_theta"]
     if whole.get("rope_type", "default") != "default":
-        result["rope_parameters"] = {key: whole[key] for key in whole if key not in OF_ROTATION}
+        outside = {key for key, names in OF_ROTATION.items() if result.keys() & set(names)}
+        result["rope_parameters"] = {key: whole[key] for key in whole if key not in outside}
     return result
 
 

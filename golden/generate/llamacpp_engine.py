@@ -62,6 +62,10 @@ class LlamaCpp:
             flash_attn=False,
             type_k=F32_CACHE,
             type_v=F32_CACHE,
+            # -1: the file's own, in the place of the binding's.
+            yarn_attn_factor=-1.0,
+            yarn_beta_fast=-1.0,
+            yarn_beta_slow=-1.0,
             verbose=False,
         )
         self.vocab = llama_cpp.llama_model_get_vocab(self.llama.model)

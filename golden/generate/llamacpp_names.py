@@ -87,6 +87,7 @@ GLM4_NORMS |= {"post_ffn_norm": Node("post_mlp_norm"), "ffn_out": Node("ffn_out"
 
 LAYERS = {
     "llama": COMMON_LAYER,
+    "mistral3": COMMON_LAYER,
     "qwen2": COMMON_LAYER,
     "qwen3": COMMON_LAYER | QK_NORMS,
     "granite": COMMON_LAYER,

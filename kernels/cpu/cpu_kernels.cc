@@ -138,6 +138,9 @@ class CpuKernels final : public Kernels {
   using Kernels::run;
 
  private:
+  // A part of a call, whose scores have one scale.
+  void attend(const AttentionCall& a);
+
   // Calls body(first, last) for pieces of [0, count), each of `width` elements, on all threads if
   // that is worth their while.
   template <class Body>
@@ -264,6 +267,14 @@ void CpuKernels::run(const RopeCall& call) {
 }
 
 void CpuKernels::run(const AttentionCall& a) {
+  for (int64_t done = 0; done < a.n_tokens;) {
+    const AttentionCall part = a.part(done, a.n_tokens);
+    attend(part);
+    done += part.n_tokens;
+  }
+}
+
+void CpuKernels::attend(const AttentionCall& a) {
   const AttentionShape& shape = a.shape;
   const int64_t heads = shape.n_heads / shape.n_kv_heads;  // that read one key-value head
   if (a.n_tokens == 1) {

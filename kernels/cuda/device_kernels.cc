@@ -162,14 +162,11 @@ void DeviceKernels::run(const AttentionCall& call) {
   int64_t at_once =
       kMaxScoreBytes / (shape.n_heads * keys * static_cast<int64_t>(score_bytes(math_)));
   at_once = at_once < 1 ? 1 : at_once > kMaxTokens ? kMaxTokens : at_once;
-  for (int64_t done = 0; done < call.n_tokens; done += at_once) {
-    AttentionCall part = call;
-    part.q += done * shape.n_heads * shape.head_dim;
-    part.out += done * shape.n_heads * shape.value_dim();
-    part.first_position += done;
-    part.n_tokens = call.n_tokens - done < at_once ? call.n_tokens - done : at_once;
+  for (int64_t done = 0; done < call.n_tokens;) {
+    const AttentionCall part = call.part(done, at_once);
     const size_t bytes = attention_scratch(math_, shape, part.first_position, part.n_tokens);
     ASSAY_DEVICE::attention(*device_, math_, part, room(scores_, bytes));
+    done += part.n_tokens;
   }
 }
 

@@ -43,12 +43,12 @@ double capped(double score, const AttentionShape& shape) {
   return shape.soft_cap * std::tanh(score / shape.soft_cap);
 }
 
-// Of queries and keys that are already multiplied.
-double finished(double score, const AttentionShape& shape, const AttentionVariant& variant) {
+// Of queries and keys that are already multiplied; the scale is that of the query's position.
+double finished(double score, const AttentionShape& shape, double scale,
+                const AttentionVariant& variant) {
   const auto rounded = [&](double value) { return variant.round_score(static_cast<float>(value)); };
-  if (variant.round_score == nullptr) return capped(score * shape.scale, shape);
-  return capped(variant.round_before_scale ? rounded(score) * static_cast<double>(shape.scale)
-                                           : rounded(score * shape.scale),
+  if (variant.round_score == nullptr) return capped(score * scale, shape);
+  return capped(variant.round_before_scale ? rounded(score) * scale : rounded(score * scale),
                 shape);
 }
 
@@ -103,7 +103,7 @@ class KeyColumns {
 
 // Of one query: the scores of the positions `keys`, in their order.
 void find_scores(const float* q, const KeyColumns& k, const std::vector<int64_t>& rows,
-                 const AttentionShape& shape, const std::vector<int64_t>& keys,
+                 const AttentionShape& shape, double scale, const std::vector<int64_t>& keys,
                  const AttentionVariant& variant, std::vector<double>& scores) {
   scores.clear();
   Sums sums = {};
@@ -115,7 +115,7 @@ void find_scores(const float* q, const KeyColumns& k, const std::vector<int64_t>
     }
     const bool is_key = rows[static_cast<size_t>(key)] >= 0;
     const double score = is_key ? sums[static_cast<size_t>(key % kSideBySide)] : 0.0;
-    scores.push_back(finished(score, shape, variant));
+    scores.push_back(finished(score, shape, scale, variant));
   }
 }
 
@@ -293,7 +293,8 @@ void run(const AttentionCall& call, const AttentionVariant& variant) {
         continue;
       }
       const float* q = call.q + (t * shape.n_heads + h) * shape.head_dim;
-      find_scores(q, *columns, k_rows, shape, own, variant, weights);
+      const double scale = shape.scale_at(call.first_position + t);
+      find_scores(q, *columns, k_rows, shape, scale, own, variant, weights);
       const float* sink = call.sinks == nullptr ? nullptr : call.sinks + h;
       const double sum = make_weights(sink, variant, weights);
       add_values(weights, sum, {v + kv * shape.value_dim(), v_width}, v_rows, shape.value_dim(),

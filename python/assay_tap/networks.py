@@ -676,6 +676,11 @@ MODELS = {
         "output_norm": "model.norm", "output": "lm_head", "variants": (((("with", "mlp.gate"), ), LAYERS["llama, 1"]),),
         "rotation": "apply_rotary_pos_emb", "halves_to_adjacent": True,
     },
+    "ministral3": {
+        "architecture": "mistral3", "layer": LAYERS["llama"], "layers": "model.layers",
+        "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
+        "rotation": "apply_rotary_pos_emb", "halves_to_adjacent": True,
+    },
     "mixtral": {
         "architecture": "llama", "layer": LAYERS["llama"], "layers": "model.layers", "token_embd": "model.embed_tokens",
         "output_norm": "model.norm", "output": "lm_head", "variants": (((("with", "mlp.gate"), ), LAYERS["llama, 1"]),),

@@ -60,6 +60,7 @@ GOLDENS = {
     "lfm2": CONV | {"ffn_out"},
     "lfm2moe": CONV | {"layer_[01]_ffn_out"},  # of layers without experts
     "minimax-m2": NO_OUT,
+    "mistral3": set(),
     "mixtral": set(),
     "nemotron": NO_OUT | {"ffn_out"},
     "olmo2": NO_OUT | POST_NORMS,

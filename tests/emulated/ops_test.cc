@@ -419,6 +419,7 @@ struct AttentionCase {
   float soft_cap = 0.0F;
   bool sinks = false;
   int64_t value_dim = 0;
+  float temperature = 0.0F;
 };
 
 // Grouped heads, windows, odd head sizes, decode behind a prefix, and more keys than one run of
@@ -431,15 +432,15 @@ TEST_P(OpTest, Attention) {
         AttentionCase{1, 1, 33, 20, 250, 70}, AttentionCase{4, 2, 24, 6, 3, 40, 2.0F},
         AttentionCase{4, 2, 24, 0, 0, 35, 1.5F, true},
         AttentionCase{2, 2, 48, 0, 3, 40, 0.0F, false, 24},
-        AttentionCase{2, 1, 70, 280, 500, 34, 2.0F, true},
+        AttentionCase{2, 1, 70, 280, 500, 34, 2.0F, true, 0, 0.75F},
         AttentionCase{2, 1, 64, 0, 600, 1, 2.0F, true},
         AttentionCase{2, 1, 17, 5, 0, 9, 0.0F, true, 67}}) {
     for (const KvType type : {KvType::kF32, KvType::kF16}) {
       SCOPED_TRACE(testing::Message() << c.n_heads << " heads of " << c.head_dim << ", window "
                                       << c.window << ", position " << c.first_position);
       const int64_t n_keys = c.first_position + c.n_tokens;
-      const AttentionShape shape{c.n_heads, c.n_kv_heads, c.head_dim, 0.7F,
-                                 c.window,  c.soft_cap,   c.value_dim};
+      const AttentionShape shape{c.n_heads,  c.n_kv_heads, c.head_dim,    0.7F, c.window,
+                                 c.soft_cap, c.value_dim,  c.temperature, 7};
       const int64_t k_count = n_keys * c.n_kv_heads * c.head_dim;
       const int64_t v_count = n_keys * c.n_kv_heads * shape.value_dim();
       const int64_t out_count = c.n_tokens * c.n_heads * shape.value_dim();

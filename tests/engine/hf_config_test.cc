@@ -298,6 +298,38 @@ TEST_F(HfConfigFile, AnotherClassesKeyLeavesTheBiasOfTheChoice) {
   EXPECT_TRUE(read_hf_config(text, "config.json").parts.choice_bias);
 }
 
+// Breaks if the temperature of the scores were left out, or its span taken from elsewhere.
+TEST_F(HfConfigFile, TheTemperatureOfScoresIsThatOfTheConfig) {
+  const auto config = [](const std::string& rope, const std::string& type = "ministral3") {
+    return read_hf_config(R"({"model_type": ")" + type + R"(", "vocab_size": 5, "hidden_size": 8,
+                              "num_hidden_layers": 1, "num_attention_heads": 2, "head_dim": 4,
+                              "num_key_value_heads": 1, "rms_norm_eps": 1e-5,
+                              "intermediate_size": 16, "max_position_embeddings": 64,
+                              "rope_parameters": {"rope_theta": 1e4, )" +
+                              rope + "}}",
+                          "config.json");
+  };
+  const std::string yarn = R"("rope_type": "yarn", "factor": 16.0, "mscale": 1.0,
+                              "mscale_all_dim": 1.0, "max_position_embeddings": 64)";
+  const std::string scales = R"(, "original_max_position_embeddings": 16,
+                                "llama_4_scaling_beta": 0.25)";
+  const HfConfig usual = config(yarn + scales);
+  EXPECT_EQ(std::get<double>(usual.metadata.at("mistral3.attention.temperature_scale")), 0.25);
+  EXPECT_EQ(std::get<int64_t>(usual.metadata.at("mistral3.rope.scaling.original_context_length")),
+            16);
+  EXPECT_EQ(std::get<double>(usual.metadata.at("mistral3.rope.scaling.yarn_log_multiplier")), 1.0);
+  EXPECT_FALSE(usual.metadata.contains("mistral3.rope.scaling.yarn_attn_factor"));
+  const HfConfig plain = config(R"("rope_type": "default")" + scales);
+  EXPECT_EQ(std::get<int64_t>(plain.metadata.at("mistral3.rope.scaling.original_context_length")),
+            16);
+  EXPECT_THAT([&] { config(yarn); },
+              ThrowsMessage<Error>(HasSubstr("key 'llama_4_scaling_beta' is missing")));
+  EXPECT_THAT([&] { config(R"("llama_4_scaling_beta": 0.25)"); },
+              ThrowsMessage<Error>(HasSubstr("key 'original_max_position_embeddings' is missing")));
+  EXPECT_THAT([&] { config(yarn + scales, "mistral"); },
+              ThrowsMessage<Error>(HasSubstr("asks for what Assay does not compute")));
+}
+
 TEST_F(HfConfigFile, FeaturesThatAreNotComputedAreRefusedByName) {
   const std::pair<const char*, const char*> features[] = {
       {"quantization_config", "{}"},

@@ -198,6 +198,27 @@ TEST(LatentAttention, ReadsTheProductOfTheLatentVectorInOneTensorOrTwo) {
   EXPECT_EQ(one.config().n_kv_heads, 2);
 }
 
+// Breaks if mistral3's key scaled the scores, as deepseek2's does, or if its scores' temperature or
+// span were others than the file's.
+TEST(Ministral, YarnsLogMultiplierDividesTheFactorOfTheAngles) {
+  TinyModel tiny;
+  tiny.become("mistral3");
+  tiny.texts["mistral3.rope.scaling.type"] = "yarn";
+  tiny.floats["mistral3.rope.scaling.factor"] = 16.0F;
+  tiny.floats["mistral3.rope.scaling.yarn_log_multiplier"] = 0.75F;
+  tiny.floats["mistral3.attention.temperature_scale"] = 0.375F;
+  tiny.ints["mistral3.rope.scaling.original_context_length"] = 4;
+  const Model model(std::make_shared<Gguf>(write(tiny, "ministral")));
+  const ModelConfig& config = model.config();
+  EXPECT_DOUBLE_EQ(config.rope_attn_factor,
+                   (0.1 * std::log(16.0) + 1.0) / (0.075 * std::log(16.0) + 1.0));
+  EXPECT_EQ(config.yarn_score_factor, 1.0);
+  const AttentionShape shape = config.attention_shape(0);
+  EXPECT_EQ(shape.temperature, 0.375F);
+  EXPECT_EQ(shape.temperature_span, 4);
+  EXPECT_FLOAT_EQ(shape.scale_at(5), shape.scale * static_cast<float>(1 + 0.375 * std::log(2.0)));
+}
+
 // Breaks if the factor of the scores were also that of the rotation, or not squared.
 TEST(LatentAttention, ScalesScoresByYarnsLogMultiplier) {
   TinyModel tiny;
@@ -388,6 +409,9 @@ INSTANTIATE_TEST_SUITE_P(
         HostileModelCase{"yarn_log",
                          [](auto& m) { m.floats["llama.rope.scaling.yarn_log_multiplier"] = 0.1F; },
                          "'llama.rope.scaling.yarn_log_multiplier' is 0.1"},
+        HostileModelCase{"temperature",
+                         [](auto& m) { m.floats["llama.attention.temperature_scale"] = 0.1F; },
+                         "'llama.attention.temperature_scale' is 0.1"},
         HostileModelCase{"soft_cap", [](auto& m) { m.floats["llama.attn_logit_softcapping"] = 50; },
                          "'llama.attn_logit_softcapping' is 50"},
         with_int("no_context", "context_length", 0, "'llama.context_length' is 0"),

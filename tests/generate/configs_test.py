@@ -67,6 +67,13 @@ OF_TYPE = {
         **{"moe_layer_start_index": 1, "moe_layer_interval": 1},
     },
     "glm4_moe": SIGMOID | {"use_qk_norm": True, "head_dim": 16},
+    "ministral3": {
+        "head_dim": 16,
+        "rope_parameters": {
+            **{"rope_type": "yarn", "rope_theta": 1000.0, "factor": 8.0, "original_max_position_embeddings": 5},
+            **{"beta_fast": 0.5, "beta_slow": 0.1, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.4},
+        },
+    },
     "lfm2": CONV,
     "lfm2_moe": CONV | {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
 }

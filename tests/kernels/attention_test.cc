@@ -33,6 +33,8 @@ struct Case {
   float soft_cap = 0.0F;
   bool sinks = false;
   int64_t own_value_dim = 0;
+  float temperature = 0.0F;
+  int64_t temperature_span = 0;
 };
 
 constexpr Case kCases[] = {
@@ -49,11 +51,14 @@ constexpr Case kCases[] = {
     {2, 2, 16, 0, 300, KvType::kF32, 1.5F, true},
     {4, 4, 48, 0, 40, KvType::kF32, 0.0F, false, 24},
     {4, 2, 24, 6, 300, KvType::kF16, 0.0F, true, 67},
+    {4, 2, 24, 0, 40, KvType::kF32, 0.0F, false, 0, 0.75F, 7},
+    {3, 1, 20, 9, 300, KvType::kF16, 1.5F, true, 0, 0.5F, 100},
 };
 
 struct Inputs {
   explicit Inputs(const Case& c)
-      : shape{c.n_heads, c.n_kv_heads, c.head_dim, 0.3F, c.window, c.soft_cap, c.own_value_dim},
+      : shape{c.n_heads,       c.n_kv_heads,  c.head_dim,        0.3F, c.window, c.soft_cap,
+              c.own_value_dim, c.temperature, c.temperature_span},
         type(c.type),
         n_positions(c.n_positions),
         q(Random(1).floats(c.n_positions * c.n_heads * c.head_dim, 3.0F)),
@@ -200,7 +205,7 @@ std::vector<float> attend_plainly(const Inputs& inputs,
           const int64_t at = (row * shape.n_kv_heads + kv) * shape.head_dim + d;
           score += static_cast<double>(q[d]) * value_at(inputs.k, at);
         }
-        score *= shape.scale;
+        score *= shape.scale_at(t);
         if (shape.soft_cap > 0.0F) score = shape.soft_cap * std::tanh(score / shape.soft_cap);
         weights.push_back(score);
       }
@@ -233,6 +238,19 @@ TEST(ReferenceAttention, HasTheBitsOfPlainLoops) {
           << "head_dim " << c.head_dim << ", batches of " << batch;
     }
   }
+}
+
+// Breaks if the scale grew with the position itself, by another logarithm, or in the first span.
+TEST(AttentionShape, ScoresAreScaledByTheSpanOfTheirQuery) {
+  const AttentionShape plain{.scale = 0.25F};
+  EXPECT_EQ(plain.scale_at(1000), 0.25F);
+  const AttentionShape shape{.scale = 0.25F, .temperature = 0.5F, .temperature_span = 10};
+  EXPECT_EQ(shape.scale_at(0), 0.25F);
+  EXPECT_EQ(shape.scale_at(9), 0.25F);
+  EXPECT_EQ(shape.scale_at(10), static_cast<float>(0.25 * (1.0 + 0.5 * std::log(2.0))));
+  EXPECT_EQ(shape.scale_at(39), static_cast<float>(0.25 * (1.0 + 0.5 * std::log(4.0))));
+  EXPECT_EQ(shape.positions_of_scale(10), 10);
+  EXPECT_EQ(shape.positions_of_scale(39), 1);
 }
 
 // Rows below 0 are zeros, and what no query sees is not read.

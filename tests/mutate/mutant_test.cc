@@ -159,7 +159,7 @@ TEST(Mutants, EveryFaultAppliesToSomeGolden) {
   }
   for (const char* name : {"cohere2", "gemma2", "gemma3", "gpt-oss", "gptneox", "granitemoe",
                            "nemotron", "olmoe", "deepseek2", "deepseek3", "hunyuan-dense", "lfm2",
-                           "qwen2-yarn", "qwen2moe", "qwen3", "stablelm"}) {
+                           "mistral3", "qwen2-yarn", "qwen2moe", "qwen3", "stablelm"}) {
     try_on(name, "f32");
   }
   for (const auto& [name, count] : goldens) EXPECT_GT(count, 0) << name;

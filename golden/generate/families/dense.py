@@ -287,6 +287,16 @@ DENSE = (
         {"embed_tokens": 0.25},
     ),
     Family(
+        "mistral3", "Ministral3Config", 155,
+        HEADS | dict(
+            intermediate_size=96, rms_norm_eps=0.046875, sliding_window=None, rope_parameters=yarn(
+                16.0, 345.0, 16, beta_fast=0.5, beta_slow=0.125, mscale=1.0, mscale_all_dim=0.75,
+                llama_4_scaling_beta=0.375
+            ), tie_word_embeddings=True
+        ),
+        {"embed_tokens": 0.25},
+    ),
+    Family(
         "lfm2", "Lfm2Config", 142,
         GROUPED | dict(
             num_hidden_layers=4, intermediate_size=96, block_multiple_of=32, block_ffn_dim_multiplier=1.25,

@@ -31,6 +31,9 @@ GLM4_MOE = SIGMOID | {
     "partial rotation": base(23456.0, partial_rotary_factor=1.0),
     "bias of q, k, v": dict(attention_bias=False),
 }
+MINISTRAL = yarn(
+    16.0, 345.0, 16, beta_fast=0.5, beta_slow=0.125, mscale=1.0, mscale_all_dim=0.75, llama_4_scaling_beta=0.375
+)
 FEATURES = {
     "starcoder2": {"epsilon": dict(norm_epsilon=1e-5), "rotary base": base(10000.0)},
     "starcoder": {
@@ -130,6 +133,14 @@ FEATURES = {
         "scaling in global layers": dict(
             rope_parameters={"sliding_attention": rope(3456.0), "full_attention": rope(234567.0)}
         ),
+    },
+    "mistral3": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "scaling": dict(rope_parameters=rope(345.0, original_max_position_embeddings=16, llama_4_scaling_beta=0.375)),
+        "scale of the angles": dict(rope_parameters=MINISTRAL | dict(mscale_all_dim=1.0)),
+        "fast bound": dict(rope_parameters=MINISTRAL | dict(beta_fast=32.0)),
+        "slow bound": dict(rope_parameters=MINISTRAL | dict(beta_slow=1.0)),
+        "scale of queries by position": dict(rope_parameters=MINISTRAL | dict(llama_4_scaling_beta=0.0)),
     },
     "lfm2": {"epsilon": dict(norm_eps=1e-5), "rotary base": base(10000.0)},
     "exaone4": {

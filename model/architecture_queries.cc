@@ -1,0 +1,101 @@
+#include <algorithm>
+
+#include "model/architecture.h"
+
+// What is asked of the table in architecture.cc.
+namespace assay {
+namespace {
+
+// The op in the usual layer, or else in a variant.
+const OpSpec* find_spec(const Architecture& architecture, Checkpoint checkpoint) {
+  const OpSpec* op = assay::find_spec(architecture.layer, checkpoint);
+  for (const LayerVariant& variant : architecture.variants) {
+    if (op == nullptr) op = assay::find_spec(variant.ops, checkpoint);
+  }
+  return op;
+}
+
+// The same of a first layer whose embedding has no position in it.
+bool depends_on_token_alone(std::span<const OpSpec> layer, Checkpoint checkpoint) {
+  const OpSpec* op = assay::find_spec(layer, checkpoint);
+  if (op == nullptr || op->kind == OpKind::kRope || reads_back(op->kind)) return false;
+  return std::ranges::all_of(op->inputs(), [&](Checkpoint input) {
+    return input == Checkpoint::kOutput || depends_on_token_alone(layer, input);
+  });
+}
+
+}  // namespace
+
+std::vector<OpSpec> layer_ops(const Architecture& architecture,
+                              const std::function<bool(std::string_view)>& has_tensor,
+                              const std::function<bool(std::string_view)>& is_true) {
+  std::span<const OpSpec> chosen = architecture.layer;
+  for (const LayerVariant& variant : architecture.variants) {
+    const bool applies = (variant.key.empty() || is_true(variant.key)) &&
+                         (variant.without.empty() || !has_tensor(variant.without)) &&
+                         (variant.tensor.empty() || has_tensor(variant.tensor));
+    if (applies) {
+      chosen = variant.ops;
+      break;
+    }
+  }
+  std::vector<OpSpec> ops(chosen.begin(), chosen.end());
+  for (const OpSpec& op : chosen) {
+    if (op.if_present && !has_tensor(op.tensor)) ops = without_op(ops, op.out);
+  }
+  return ops;
+}
+
+std::vector<OpSpec> without_rotation(std::span<const OpSpec> layer) {
+  return without_op(without_op(layer, Checkpoint::kQRope), Checkpoint::kKRope);
+}
+
+OpKind kind_of(Checkpoint checkpoint) {
+  if (checkpoint == Checkpoint::kFinalNorm) return OpKind::kNorm;
+  if (checkpoint == Checkpoint::kLogits) return OpKind::kLinear;
+  for (const Architecture& architecture : architectures()) {
+    const OpSpec* op = find_spec(architecture, checkpoint);
+    if (op != nullptr) return op->kind;
+  }
+  return OpKind::kEmbedding;
+}
+
+bool has_checkpoint(const Architecture& architecture, Checkpoint checkpoint) {
+  return !is_in_layer(checkpoint) || find_spec(architecture, checkpoint) != nullptr;
+}
+
+bool depends_on_token_alone(const Architecture& architecture, Checkpoint checkpoint) {
+  if (architecture.position == PositionKind::kLearned) return false;
+  if (checkpoint == Checkpoint::kEmbedding) return true;
+  return depends_on_token_alone(architecture.layer, checkpoint) ||
+         std::ranges::any_of(architecture.variants, [&](const LayerVariant& variant) {
+           return depends_on_token_alone(variant.ops, checkpoint);
+         });
+}
+
+bool has_model_width(Checkpoint checkpoint) {
+  if (!is_in_layer(checkpoint)) return checkpoint != Checkpoint::kLogits;
+  return std::all_of(architectures().begin(), architectures().end(),
+                     [&](const Architecture& architecture) {
+                       const OpSpec* op = find_spec(architecture, checkpoint);
+                       return op == nullptr || op->width == Width::kHidden;
+                     });
+}
+
+const Architecture* find_architecture(std::string_view name) {
+  for (const Architecture& architecture : architectures()) {
+    if (architecture.name == name) return &architecture;
+  }
+  return nullptr;
+}
+
+std::string architecture_names() {
+  std::string names;
+  for (const Architecture& architecture : architectures()) {
+    if (!names.empty()) names += ", ";
+    names += architecture.name;
+  }
+  return names;
+}
+
+}  // namespace assay

@@ -124,6 +124,18 @@ void reject_other_computations(const ConfigKeys& keys, const Architecture& archi
   }
 }
 
+// Of a file that does not state it; 0: that of ModelConfig::multiplier().
+double default_multiplier(const ModelConfig& config, Multiplier which) {
+  const Architecture& architecture = *config.architecture;
+  if (which == Multiplier::kEmbedding) return architecture.default_embedding_scale;
+  if (which == Multiplier::kResidual) {
+    return architecture.default_depth_scale / std::sqrt(static_cast<double>(config.n_layers));
+  }
+  const double width = architecture.default_logits_width;
+  if (which != Multiplier::kLogits || width == 0.0) return 0.0;
+  return static_cast<double>(config.embedding_length) / width;
+}
+
 // Files may state multipliers that the architecture does not have and that change nothing.
 void read_multipliers(const ConfigKeys& keys, ModelConfig& config) {
   for (size_t i = 0; i < kMultiplierKeys.size(); ++i) {
@@ -133,6 +145,8 @@ void read_multipliers(const ConfigKeys& keys, ModelConfig& config) {
       keys.reject_unless(key, config.multiplier(which), kNotDone);
     } else if (keys.number(key, 0.0) != 0.0) {
       config.multipliers[i] = keys.positive(key);
+    } else if (!keys.has(key)) {
+      config.multipliers[i] = default_multiplier(config, which);
     }
   }
 }

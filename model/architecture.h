@@ -81,6 +81,11 @@ struct Architecture {
   double local_rope_base = 0.0;  // the default of that base; 0: as the others
   unsigned multipliers = 0;      // which of kMultiplierKeys it honours, as bits
   bool logits_times = false;     // kLogits multiplies; otherwise it divides
+  // MiniCPM's factors where the file states none: of the embedding, that of what is added to the
+  // stream times the root of the layers, and the width at which logits are not divided. 0: 1.
+  double default_embedding_scale = 0.0;
+  double default_depth_scale = 0.0;
+  double default_logits_width = 0.0;
   bool embedding_root = false;    // the embedding is multiplied by the root of its width
   int64_t wide_scale_layers = 0;  // with so many layers, scores are scaled by width / heads
   bool yarn_whole_pairs = true;   // YaRN's borders are rounded outwards to whole pairs

@@ -91,6 +91,7 @@ LAYERS = {
     "qwen2": COMMON_LAYER,
     "qwen3": COMMON_LAYER | QK_NORMS,
     "granite": COMMON_LAYER,
+    "minicpm": COMMON_LAYER,
     "phi3": without(COMMON_LAYER, "ffn_gate") | FUSED_GATE,
     "olmo2": without(COMMON_LAYER, "attn_norm", "ffn_norm") | OLMO2_LAYER,
     "gpt2": without(COMMON_LAYER, "q_rope", "k_rope", "ffn_gate") | GPT2_LAYER,

@@ -59,6 +59,7 @@ GOLDENS = {
     "hunyuan-dense": set(),
     "lfm2": CONV | {"ffn_out"},
     "lfm2moe": CONV | {"layer_[01]_ffn_out"},  # of layers without experts
+    "minicpm": set(),
     "minimax-m2": NO_OUT,
     "mistral3": set(),
     "mixtral": set(),

@@ -198,6 +198,27 @@ TEST(LatentAttention, ReadsTheProductOfTheLatentVectorInOneTensorOrTwo) {
   EXPECT_EQ(one.config().n_kv_heads, 2);
 }
 
+// Breaks if files of MiniCPM that were converted before its factors had keys were computed without
+// them, or a factor that a file switches off were taken for one that it leaves out.
+TEST(MiniCpm, HasThePublishedFactorsWhereTheFileStatesNone) {
+  TinyModel tiny;
+  tiny.become("minicpm");
+  const auto config_of = [&](const char* name) {
+    return Model(std::make_shared<Gguf>(write(tiny, name))).config();
+  };
+  const ModelConfig older = config_of("minicpm_older");
+  EXPECT_EQ(older.embedding_factor(), 12.0F);
+  EXPECT_FLOAT_EQ(older.residual_factor(), 1.4F / std::sqrt(static_cast<float>(older.n_layers)));
+  EXPECT_FLOAT_EQ(older.logit_factor(), 256.0F / static_cast<float>(older.embedding_length));
+  tiny.floats["minicpm.embedding_scale"] = 3.0F;
+  tiny.floats["minicpm.residual_scale"] = 0.0F;
+  tiny.floats["minicpm.logit_scale"] = 2.0F;
+  const ModelConfig stated = config_of("minicpm_stated");
+  EXPECT_EQ(stated.embedding_factor(), 3.0F);
+  EXPECT_EQ(stated.residual_factor(), 1.0F);
+  EXPECT_EQ(stated.logit_factor(), 0.5F);
+}
+
 // Breaks if mistral3's key scaled the scores, as deepseek2's does, or if its scores' temperature or
 // span were others than the file's.
 TEST(Ministral, YarnsLogMultiplierDividesTheFactorOfTheAngles) {

@@ -84,6 +84,10 @@ def main(folder, out, vocabulary, type_name, published=None):
         params.setdefault("rotary_pct", (params.get("rope_parameters") or {}).get("partial_rotary_factor", 1.0))
         params.setdefault("n_ctx", params.get("n_positions"))
         params.setdefault("activation_function", params.get("hidden_act"))  # EXAONE's name of it
+        if published == "MiniCPMForCausalLM":  # whose names of Granite's multipliers are these
+            params["scale_emb"] = params["embedding_multiplier"]
+            params["scale_depth"] = params["residual_multiplier"] * params["num_hidden_layers"] ** 0.5
+            params["dim_model_base"] = params["hidden_size"] / params["logits_scaling"]
         file_type = {"F32": gguf.LlamaFileType.ALL_F32, "F16": gguf.LlamaFileType.MOSTLY_F16}[type_name]
         kind(copy, file_type, Path(out), hparams=params).write()
 

@@ -247,6 +247,16 @@ DENSE = (
         {"embed_tokens": 0.25},
         types=("F32", "Q4_K_M"),
     ),
+    # Granite's network, under MiniCPM's name in files.
+    Family(
+        "minicpm", "GraniteConfig", 156,
+        GROUPED | dict(
+            intermediate_size=96, rms_norm_eps=0.046875, embedding_multiplier=3.25, attention_multiplier=0.25,
+            residual_multiplier=0.609375, logits_scaling=2.5, rope_parameters=rope(23456.0), tie_word_embeddings=True
+        ),
+        {"embed_tokens": 0.25},
+        published="MiniCPMForCausalLM",
+    ),
     Family(
         "olmo3", "Olmo3Config", 141,
         GROUPED | dict(

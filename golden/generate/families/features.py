@@ -134,6 +134,8 @@ FEATURES = {
             rope_parameters={"sliding_attention": rope(3456.0), "full_attention": rope(234567.0)}
         ),
     },
+    "minicpm": {"epsilon": dict(rms_norm_eps=1e-5), "rotary base": base(10000.0)}
+    | {name: change for name, change in MULTIPLIERS.items() if name != "attention_multiplier"},
     "mistral3": {
         "epsilon": dict(rms_norm_eps=1e-5),
         "scaling": dict(rope_parameters=rope(345.0, original_max_position_embeddings=16, llama_4_scaling_beta=0.375)),

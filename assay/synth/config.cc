@@ -35,6 +35,10 @@ SynthConfig parse_config(const std::string& json, const std::string& where) {
   SynthConfig config;
   config.json = json;
   config.hf = read_hf_config(json, where);
+  if (config.hf.is_part) {
+    throw Error("is of images and text, and assay synth makes models of text", where,
+                "give its text_config as a file of its own");
+  }
   GgufContent content;
   content.made = std::exchange(config.hf.made, {});
   content.metadata = std::exchange(config.hf.metadata, {});

@@ -389,12 +389,28 @@ void read_residual(const ConfigObject& object, HfConfig& config, Keys& keys) {
   if (neox) keys.flag(kParallel, config.parallel_residual);
 }
 
+// Kinds of models of images and text, whose text_config is one that Assay may know.
+constexpr std::string_view kOfImagesAndText[] = {"mistral3"};
+constexpr char kTextConfig[] = "text_config";
+
+bool is_of_images_and_text(const ConfigObject& stated) {
+  return std::ranges::find(kOfImagesAndText, stated.text({"model_type"}, "")) !=
+         std::end(kOfImagesAndText);
+}
+
 }  // namespace
 
 HfConfig read_hf_config(const std::string& json, const std::string& where) {
   const rapidjson::Document document = parse_json_text(json, where, kConfigHint);
-  const ConfigObject stated(document, where);
+  const ConfigObject whole(document, where);
   HfConfig config;
+  config.is_part = is_of_images_and_text(whole);
+  if (config.is_part && whole.find(kTextConfig) == nullptr) {
+    whole.refuse(kTextConfig, "is missing", kConfigHint);
+  }
+  const rapidjson::Value& json_of_text = config.is_part ? *whole.find(kTextConfig) : document;
+  const std::string place = config.is_part ? fmt::format("{}, {}", where, kTextConfig) : where;
+  const ConfigObject stated(json_of_text, place);
   const std::string type = stated.text({"model_type"}, "");
   config.model = find_hf_model(type);
   if (config.model != nullptr) {
@@ -405,8 +421,9 @@ HfConfig read_hf_config(const std::string& json, const std::string& where) {
                   fmt::format("Assay reads {}", hf_model_types()));
   }
   const rapidjson::Document defaults = class_defaults(type);
-  const ConfigObject object(document, where, &defaults);
+  const ConfigObject object(json_of_text, place, &defaults);
   refuse_features(object, config);
+  if (config.is_part) refuse_features(whole, config);
   Keys keys(config);
   keys.own_text("general.architecture", config.architecture->name);
   const std::string& name = config.made.emplace_back(object.text({"_name_or_path"}, type));
@@ -423,8 +440,10 @@ HfConfig read_hf_config(const std::string& json, const std::string& where) {
     const KeyNames ignored = {"num_nextn_predict_layers", "num_mtp_layers"};
     config.n_ignored_layers = object.whole_or_zero(object.present(ignored), kMaxLayers, 0);
   }
-  config.tied_is_stated = stated.find("tie_word_embeddings") != nullptr;
-  config.tied = object.flag("tie_word_embeddings");
+  // transformers asks the whole model's, and ties where that states nothing.
+  config.tied_is_stated = whole.find("tie_word_embeddings") != nullptr;
+  config.tied =
+      config.is_part ? whole.flag("tie_word_embeddings", true) : object.flag("tie_word_embeddings");
   config.parts = read_parts(object, config);
   if (std::ranges::find(config.parts.conv, true) != config.parts.conv.end()) {
     std::vector<int32_t> heads;

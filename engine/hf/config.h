@@ -44,6 +44,7 @@ struct HfConfig {
   int64_t rotary_dim = 0;          // 0 where positions are learned
   bool tied = false;               // the output matrix is the token embedding
   bool tied_is_stated = false;     // otherwise the tensors decide
+  bool is_part = false;            // of a model of several networks: its text_config
   bool shares_expert = false;      // layers with experts have one that all tokens use
   bool has_q_lora = false;         // of latent attention: q is the product of a latent vector
   bool parallel_residual = false;  // attention and feed-forward read the same input

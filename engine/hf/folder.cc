@@ -59,6 +59,27 @@ class Weights {
     }
   }
 
+  // Leaves the tensors of the text alone, under the names that they have without the other
+  // networks.
+  void keep_text() {
+    static constexpr std::string_view kOthers[] = {"vision_tower.", "multi_modal_projector."};
+    static constexpr std::string_view kOfText = "language_model.";
+    static constexpr std::string_view kOfModel = "model.";
+    for (auto all = std::exchange(tensors_, {}); !all.empty();) {
+      auto node = all.extract(all.begin());
+      std::string& name = node.key();
+      const bool in_model = name.starts_with(kOfModel);
+      const std::string rest = in_model ? name.substr(kOfModel.size()) : name;
+      if (std::ranges::any_of(kOthers, [&](auto other) { return rest.starts_with(other); }))
+        continue;
+      if (rest.starts_with(kOfText)) {
+        name = (in_model ? std::string(kOfModel) : "") + rest.substr(kOfText.size());
+      }
+      node.mapped().tensor.name = name;
+      tensors_.insert(std::move(node));
+    }
+  }
+
   // Names are looked up without their first part where the files lack it, as those of a model
   // without its head do: "wte.weight" for "transformer.wte.weight".
   void drop_prefix(std::string_view module) {
@@ -397,6 +418,7 @@ GgufContent read_hf_folder(const std::string& path) {
   HfConfig config =
       read_hf_config({reinterpret_cast<const char*>(text.data()), text.size()}, config_path);
   Weights weights(path, content.files);
+  if (config.is_part) weights.keep_text();
   content.metadata = std::move(config.metadata);
   content.made = std::move(config.made);
   content.metadata["general.name"] = std::string_view(content.made.emplace_back(name_of(path)));

@@ -88,6 +88,29 @@ bool depends_only_on_token(const std::string& checkpoint, const std::optional<Lo
   });
 }
 
+// Whether the checkpoint rotates what is a function of the token alone, in the architecture that
+// the header names, or in any: of heads that are rotated in part, the rest is the same at each
+// position.
+bool rotates_first_heads(const std::string& checkpoint, const std::optional<LogHeader>& header) {
+  const CheckpointName name = parse_checkpoint_name(checkpoint);
+  if (!name.known || name.layer != 0) return false;
+  const auto found = find_checkpoint(name.op, true);
+  if (!found) return false;
+  const Architecture* named = header ? find_architecture(header->model.arch) : nullptr;
+  return std::ranges::any_of(architectures(), [&](const Architecture& architecture) {
+    if (named != nullptr && named != &architecture) return false;
+    const auto rotates = [&](std::span<const OpSpec> layer) {
+      const OpSpec* op = find_spec(layer, *found);
+      return op != nullptr && op->kind == OpKind::kRope &&
+             std::ranges::all_of(op->inputs(), [&](Checkpoint input) {
+               return depends_on_token_alone(architecture, input);
+             });
+    };
+    return rotates(architecture.layer) ||
+           std::ranges::any_of(architecture.variants, rotates, &LayerVariant::ops);
+  });
+}
+
 std::optional<int64_t> token_at(const std::optional<LogHeader>& header, int64_t token_idx) {
   if (!header || token_idx < 0 || token_idx >= std::ssize(header->tokens)) return std::nullopt;
   return header->tokens[static_cast<size_t>(token_idx)];
@@ -114,7 +137,7 @@ void Forensics::add(const Record& record, int32_t checkpoint, const std::vector<
   } else if (values.size() >= 4) {
     find_repeats(record, checkpoint, header);
   }
-  find_stale_runs(record, checkpoint, held);
+  find_stale_runs(record, checkpoint, header, held);
   find_contradiction(record, checkpoint, found);
   find_conflict(record, checkpoint);
   if (values.size() < kShortest) return;
@@ -186,6 +209,12 @@ void Forensics::find_repeats(const Record& record, int32_t checkpoint,
     const auto here = token_at(header, record.token_idx);
     const auto there = token_at(header, of_token);
     if (here && there ? *here == *there : depends_only_on_token(record.checkpoint, header)) return;
+    // The head may be of what a rotation leaves.
+    const bool may_be_one_token = !here || !there;
+    if (may_be_one_token && !record.has_all_values() &&
+        rotates_first_heads(record.checkpoint, header)) {
+      return;
+    }
   }
   suspicions_.push_back({SuspicionKind::kRepeat, checkpoint, record.token_idx, 0,
                          std::ssize(record.values), of_checkpoint, of_token,
@@ -193,7 +222,8 @@ void Forensics::find_repeats(const Record& record, int32_t checkpoint,
 }
 
 // The longest run of values that are those of the record before, bit for bit.
-void Forensics::find_stale_runs(const Record& record, int32_t checkpoint, Checkpoint& held) {
+void Forensics::find_stale_runs(const Record& record, int32_t checkpoint,
+                                const std::optional<LogHeader>& header, Checkpoint& held) {
   const std::span<const float> values =
       std::span<const float>(record.values).first(std::min(kKept, record.values.size()));
   if (held.has_before && held.before_token != record.token_idx) {
@@ -211,7 +241,11 @@ void Forensics::find_stale_runs(const Record& record, int32_t checkpoint, Checkp
       i = std::max(j, i + 1);
     }
     // All of it is a repeat, which is reported elsewhere, or may be that of an equal token.
-    if (longest >= kShortestRun && longest < static_cast<int64_t>(common)) {
+    const auto here = token_at(header, record.token_idx);
+    const auto there = token_at(header, held.before_token);
+    const bool may_be_one_token = !here || !there || *here == *there;
+    if (longest >= kShortestRun && longest < static_cast<int64_t>(common) &&
+        !(may_be_one_token && rotates_first_heads(record.checkpoint, header))) {
       suspicions_.push_back({SuspicionKind::kStale, checkpoint, record.token_idx, begin, longest,
                              checkpoint, held.before_token});
     }

@@ -106,7 +106,8 @@ class Forensics {
   void find_constants(const Record& record, int32_t checkpoint);
   void find_repeats(const Record& record, int32_t checkpoint,
                     const std::optional<LogHeader>& header);
-  void find_stale_runs(const Record& record, int32_t checkpoint, Checkpoint& held);
+  void find_stale_runs(const Record& record, int32_t checkpoint,
+                       const std::optional<LogHeader>& header, Checkpoint& held);
   void find_words(int32_t id, Checkpoint& checkpoint, std::vector<Word>& words);
   void find_shared_bits(Checkpoint& checkpoint, size_t word);
   void find_keys(Checkpoint& checkpoint);

@@ -245,6 +245,40 @@ TEST_F(ForensicsTest, FindsPartlyWrittenBuffers) {
   EXPECT_EQ(analysis.suspicions[0].count, 40);
 }
 
+// Breaks if the rest of heads that are rotated in part, which equal tokens share in the first
+// layer, were called a buffer that was written in part.
+TEST_F(ForensicsTest, UnrotatedRestOfEqualTokensIsNoStaleBuffer) {
+  const std::vector<float> before = normal_values(100, 1);
+  std::vector<float> after = normal_values(100, 2);
+  std::copy(before.begin() + 60, before.end(), after.begin() + 60);
+  const auto kinds_of = [&](const std::string& checkpoint, const std::string& header) {
+    const std::string records = line(checkpoint, 2, before) + line(checkpoint, 3, after);
+    return kinds(analyze_log(put("a.jsonl", header + records)));
+  };
+  const std::string equal = R"({"assay":1,"model":{"arch":"gptneox"},"tokens":[1,5,9,9]})"
+                            "\n";
+  const std::string unlike = R"({"assay":1,"model":{"arch":"gptneox"},"tokens":[1,5,9,8]})"
+                             "\n";
+  const std::string learned = R"({"assay":1,"model":{"arch":"gpt2"},"tokens":[1,5,9,9]})"
+                              "\n";
+  for (const std::string checkpoint : {"layer_0_q_rope", "layer_0_k_rope"}) {
+    EXPECT_THAT(kinds_of(checkpoint, equal), IsEmpty());
+    EXPECT_THAT(kinds_of(checkpoint, ""), IsEmpty()) << "tokens that the model generated";
+    EXPECT_THAT(kinds_of(checkpoint, unlike), ElementsAre(SuspicionKind::kStale));
+    EXPECT_THAT(kinds_of(checkpoint, learned), ElementsAre(SuspicionKind::kStale));
+  }
+  EXPECT_THAT(kinds_of("layer_1_q_rope", equal), ElementsAre(SuspicionKind::kStale));
+  const auto of_heads = [&](const std::string& checkpoint) {  // of 200 elements each
+    const std::string more = R"(,"n":200)";
+    const std::string records =
+        line(checkpoint, 2, before, more) + line(checkpoint, 9, before, more);
+    return kinds(analyze_log(put("a.jsonl", equal + records)));
+  };
+  EXPECT_THAT(of_heads("layer_0_k_rope"), IsEmpty());
+  EXPECT_THAT(of_heads("layer_1_k_rope"), ElementsAre(SuspicionKind::kRepeat));
+  EXPECT_THAT(kinds_of("layer_0_attn", equal), ElementsAre(SuspicionKind::kStale));
+}
+
 // Breaks if a log whose own numbers are not of one tensor were called in order.
 TEST_F(ForensicsTest, FindsRecordsThatContradictThemselves) {
   const std::string head = R"({"checkpoint":"embedding","token_idx":0,"dtype":"f32","shape":[4],)";

@@ -184,8 +184,10 @@ bool LineHandler::put_sequences_together() {
   if (several && token_rows_.empty()) token_rows_.resize(count);
   if (several && mask_rows_.empty()) mask_rows_.resize(count);
   if (token_rows_.size() != count || mask_rows_.size() != count) {
-    return fail(fmt::format("{} names of sequences, {} lists of tokens and {} of the mask", count,
-                            token_rows_.size(), mask_rows_.size()),
+    const bool tokens = token_rows_.size() != count;
+    return fail(fmt::format("{} names of sequences, {} lists of {}", count,
+                            tokens ? token_rows_.size() : mask_rows_.size(),
+                            tokens ? "tokens" : "the mask"),
                 "write one of each for each sequence");
   }
   const auto is_other = [](int64_t x) { return x != 0 && x != 1; };

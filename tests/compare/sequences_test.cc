@@ -367,8 +367,12 @@ TEST_F(SequencesTest, ListsOfAHeaderMustFit) {
   const std::string good = records("a", {11});
   const auto error = [&](const std::string& head) { return failure(good, head + good); };
   EXPECT_NE(
-      error(header("[[11],[12]]", R"(["a"])")).find("1 names of sequences, 2 lists of tokens"),
-      std::string::npos);
+      error(header("[[11],[12]]", R"(["a"])")).find("1 names of sequences, 2 lists of tokens;"),
+      std::string::npos)
+      << "there is no mask";
+  EXPECT_NE(error(header("[[11]]", R"(["a"])", R"(,"mask":[[1],[1]])"))
+                .find("1 names of sequences, 2 lists of the mask;"),
+            std::string::npos);
   EXPECT_NE(
       error(header("[[11]]", R"(["a"])", R"(,"mask":[[1,0]])")).find("a mask has another length"),
       std::string::npos);

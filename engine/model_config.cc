@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "engine/config_keys.h"
 #include "engine/routing_config.h"
+#include "engine/xielu_config.h"
 #include "model/hyperparameter_keys.h"
 
 namespace assay {
@@ -446,6 +447,7 @@ ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
   config.yarn_whole_pairs = keys.gguf().get_bool(hyperparameter::own::kYarnWholePairs,
                                                  config.architecture->yarn_whole_pairs);
   read_layers(keys, config);
+  if (config.activation == ActivationKind::kXielu) read_xielu(gguf, config);
   return config;
 }
 

@@ -22,6 +22,7 @@ struct LayerConfig {
   std::vector<OpSpec> ops;
   int64_t window = 0;       // that its attention sees; 0: all
   bool local_rope = false;  // rotates by the local base
+  Xielu xielu;              // of its activation, if that is kXielu
   bool operator==(const LayerConfig&) const = default;
 };
 

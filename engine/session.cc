@@ -297,7 +297,7 @@ void Session::run_op(const OpSpec& op, int layer, const TokenRange& tokens) {
     case OpKind::kActivation: {
       const bool gated = second != nullptr;
       kernels_.run(ActivateCall{config_.activation, gated ? second : x, gated ? x : nullptr, count,
-                                out, here});
+                                out, here, 0.0F, config_.layer(layer).xielu});
       break;
     }
     case OpKind::kAdd:

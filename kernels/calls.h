@@ -215,6 +215,15 @@ struct ConvCall {
   OpSite site = {};
 };
 
+// The numbers of kXielu (Huang & Schlag 2024), both alphas as they are multiplied.
+struct Xielu {
+  float alpha_p = 0.0F;
+  float alpha_n = 0.0F;
+  float beta = 0.0F;
+  float eps = 0.0F;
+  bool operator==(const Xielu&) const = default;
+};
+
 // out = f(x), or f(x) * up where there is a gate (SwiGLU, GeGLU: Shazeer 2020). The two forms of
 // GELU: Hendrycks & Gimpel 2016. out may be an input.
 struct ActivateCall {
@@ -225,6 +234,7 @@ struct ActivateCall {
   float* out = nullptr;
   OpSite site = {};
   float cap = 0.0F;  // of kSoftCap
+  Xielu xielu = {};  // of kXielu
 };
 
 // out = a + scale * b, each of the two rounded; scale * b where `a` is null. out may be a or b.

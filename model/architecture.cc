@@ -83,6 +83,11 @@ constexpr auto plain_layer(const auto& attn_norm, const auto& ffn_norm) {
 constexpr auto kPlainLayer = plain_layer(kBiasedAttnNorm, kBiasedFfnNorm);
 constexpr auto kArceeLayer = plain_layer(kAttnNorm, kFfnNorm);
 
+constexpr auto kApertusLayer =
+    join(kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional), qk_norms(W::kHead, W::kHead),
+         rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional), add_attn(C::kAttnOut),
+         kFfnNorm, plain_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
+
 constexpr auto gptneox_layer(Checkpoint ffn_norm_in) {
   return join(kBiasedAttnNorm, fused_qkv(Presence::kOptional),
               rotary_attention(C::kQ, C::kK, Presence::kOptional), add_attn(C::kAttnOut),
@@ -298,6 +303,10 @@ constexpr Architecture kArchitectures[] = {
      .layer = kArceeLayer,
      .activation = ActivationKind::kReluSquared,
      .rope_pairing = RopePairing::kAdjacent,
+     .rope_freqs = true},
+    {.name = "apertus",
+     .layer = kApertusLayer,
+     .activation = ActivationKind::kXielu,
      .rope_freqs = true},
     {.name = "smollm3",
      .layer = kLlamaLayer,

@@ -98,6 +98,8 @@ constexpr HfName kErnieMoe[] = {{"exp_probs_b", "mlp.moe_statics.e_score_correct
 constexpr HfName kGraniteMoe[] = {{"ffn_gate_inp", "block_sparse_moe.router"},
                                   {"ffn_gate_inp", "block_sparse_moe.router.layer"},
                                   {kMixture, "block_sparse_moe.experts"}};
+constexpr HfName kApertus[] = {{"attn_norm", "attention_layernorm"},
+                               {"ffn_norm", "feedforward_layernorm"}};
 constexpr HfName kHunyuan[] = {{"attn_q_norm", "self_attn.query_layernorm"},
                                {"attn_k_norm", "self_attn.key_layernorm"}};
 constexpr HfName kLfm2[] = {{"token_embd_norm", "model.embedding_norm"},
@@ -225,6 +227,7 @@ constexpr HfModel kModels[] = {
      .names = kHunyuan,
      .heads_first = true},
     {.model_type = "arcee", .architecture = "arcee"},
+    {.model_type = "apertus", .architecture = "apertus", .names = kApertus, .heads_first = true},
     {.model_type = "seed_oss", .architecture = "seed_oss"},
     {.model_type = "gpt_oss",
      .architecture = "gpt-oss",

@@ -108,6 +108,12 @@ inline constexpr UnsetValue kUnsetInSavedFiles[] = {{kLocalRopeBase, kDefaultRop
                                                     {kLogitSoftCap, 30.0},
                                                     {kExpertWeightsNorm, 0.0}};
 
+// The numbers of xIELU, one for all layers or one for each, in the order of Xielu; they stand
+// without the architecture in front. What is multiplied is the softplus of alpha_p, and that of
+// alpha_n plus beta.
+inline constexpr std::array<std::string_view, 4> kXieluKeys = {"xielu.alpha_p", "xielu.alpha_n",
+                                                               "xielu.beta", "xielu.eps"};
+
 // What a config.json of Hugging Face may say and a GGUF file has no key for. Assay keeps it under
 // keys of its own, which stand without the architecture in front, and honours them in a GGUF file
 // as well.

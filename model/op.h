@@ -47,6 +47,7 @@ enum class ActivationKind : uint8_t {
   kGelu,           // x Phi(x), by the error function
   kReluSquared,    // max(x, 0)^2
   kClampedSwiglu,  // gated: x / (1 + e^-1.702x) (up + 1), x up to 7 and up from -7 to 7
+  kXielu,          // above 0 x (alpha_p x + beta), else alpha_n (e^min(x, eps) - 1 - x) + beta x
   kSoftCap,        // cap tanh(x / cap)
 };
 

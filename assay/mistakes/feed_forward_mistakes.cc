@@ -73,6 +73,7 @@ std::vector<Injected> faults_with(Activation activation) {
                Checkpoint::kFfnAct}};
     case Activation::kReluSquared:
     case Activation::kClampedSwiglu:
+    case Activation::kXielu:
     case Activation::kSigmoid:
       break;
   }
@@ -180,11 +181,42 @@ Mistake rounded_activation(const RoundedSteps& steps, const Rounding& rounding) 
           }};
 }
 
+double inverse_softplus(double x) {
+  return x > 20.0 ? x : std::log(std::expm1(x));
+}
+
+// xIELU with other numbers than its layer's.
+Mistake xielu_mistake(const char* text, Xielu (*other)(const Xielu&), const char* fault,
+                      const char* what) {
+  return {.cause = "activation_kind",
+          .text = plainly(text),
+          .edit = {.activate =
+                       [other](const OpContext& context, ActivateCall call, Kernels& kernels) {
+                         call.xielu = other(call.xielu);
+                         activate(call, *context.network.activation, kernels);
+                       }},
+          .possible = [](const Network& network,
+                         Op) { return network.activation == Activation::kXielu; },
+          .faults = {{.name = fault,
+                      .group = FaultGroup::kFeedForward,
+                      .what = what,
+                      .at = Checkpoint::kFfnAct,
+                      .unsupported_reason = needs("xIELU",
+                                                  [](const ModelConfig& config) {
+                                                    return config.activation ==
+                                                           ActivationKind::kXielu;
+                                                  }),
+                      .in_arguments = true}}};
+}
+
 }  // namespace
 
 std::vector<Mistake> feed_forward_mistakes() {
   std::vector<Mistake> mistakes;
-  for (const Activation other : kActivations) mistakes.push_back(activation_mistake(other));
+  for (const Activation other : kActivations) {
+    // Only a layer of xIELU has its numbers.
+    if (other != Activation::kXielu) mistakes.push_back(activation_mistake(other));
+  }
   for (const Rounding& rounding : kRoundings) {
     for (const RoundedSteps& steps : kRoundedSteps) {
       mistakes.push_back(rounded_activation(steps, rounding));
@@ -239,6 +271,33 @@ std::vector<Mistake> feed_forward_mistakes() {
       swiglu_mistake("applies SiLU to the gate: its slope is 1 in place of 1.702", {.slope = 1.0},
                      {{"swiglu-slope-of-silu", FaultGroup::kFeedForward,
                        "the gate's slope is 1, not 1.702", Checkpoint::kFfnAct, needs_clamp}}));
+  mistakes.push_back(xielu_mistake(
+      "takes the alphas of xIELU as they are stored, without a softplus",
+      [](const Xielu& right) {
+        Xielu wrong = right;
+        wrong.alpha_p = static_cast<float>(inverse_softplus(right.alpha_p));
+        wrong.alpha_n =
+            static_cast<float>(right.beta + inverse_softplus(right.alpha_n - right.beta));
+        return wrong;
+      },
+      "xielu-without-softplus", "xIELU's alphas are taken without their softplus"));
+  mistakes.push_back(xielu_mistake(
+      "does not add beta to the alpha of xIELU below 0",
+      [](const Xielu& right) {
+        Xielu wrong = right;
+        wrong.alpha_n -= right.beta;
+        return wrong;
+      },
+      "xielu-alpha-without-beta", "beta is not added to xIELU's alpha below 0"));
+  mistakes.push_back(xielu_mistake(
+      "takes each alpha of xIELU for the other",
+      [](const Xielu& right) {
+        Xielu wrong = right;
+        wrong.alpha_p = right.alpha_n - right.beta;
+        wrong.alpha_n = right.beta + right.alpha_p;
+        return wrong;
+      },
+      "xielu-alphas-swapped", "xIELU's two alphas are swapped"));
   return mistakes;
 }
 

@@ -295,7 +295,8 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
     }
     case OpKind::kActivation: {
       Matrix out(x[0]->rows, x[0]->columns);
-      const ActivateCall call = activate_call(x.size() > 1 ? x[1] : nullptr, *x[0], out);
+      ActivateCall call = activate_call(x.size() > 1 ? x[1] : nullptr, *x[0], out);
+      if (model != nullptr) call.xielu = model->config().layer(op.layer).xielu;
       if (hooks.activate) {
         hooks.activate(context, call, *reference_);
       } else {

@@ -28,6 +28,7 @@ double apply(Activation activation, double x) {
     case Activation::kSigmoid:
       return 1.0 / (1.0 + std::exp(-x));
     case Activation::kClampedSwiglu:
+    case Activation::kXielu:
     case Activation::kIdentity:
       break;
   }
@@ -47,6 +48,8 @@ std::optional<ActivationKind> kernel_of(Activation activation) {
       return ActivationKind::kReluSquared;
     case Activation::kClampedSwiglu:
       return ActivationKind::kClampedSwiglu;
+    case Activation::kXielu:
+      return ActivationKind::kXielu;
     default:
       return std::nullopt;
   }
@@ -70,6 +73,8 @@ const char* activation_name(Activation activation) {
       return "the square of ReLU";
     case Activation::kClampedSwiglu:
       return "clamped SwiGLU";
+    case Activation::kXielu:
+      return "xIELU";
     case Activation::kSigmoid:
       return "a sigmoid";
     case Activation::kIdentity:

@@ -21,13 +21,15 @@ enum class Activation : uint8_t {
   kRelu,
   kReluSquared,
   kClampedSwiglu,  // gated, and not of the gate alone: see ActivationKind
+  kXielu,          // by the numbers of the call
   kSigmoid,
   kIdentity,
 };
 inline constexpr Activation kActivations[] = {
     Activation::kSilu,          Activation::kGeluTanh, Activation::kGeluErf,
     Activation::kGeluFast,      Activation::kRelu,     Activation::kReluSquared,
-    Activation::kClampedSwiglu, Activation::kSigmoid,  Activation::kIdentity,
+    Activation::kClampedSwiglu, Activation::kXielu,    Activation::kSigmoid,
+    Activation::kIdentity,
 };
 
 const char* activation_name(Activation activation);

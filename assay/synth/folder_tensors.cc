@@ -14,6 +14,7 @@
 #include "engine/hf/expert_tensors.h"
 #include "engine/hf/tensor_forms.h"
 #include "model/hf_names.h"
+#include "model/hyperparameter_keys.h"
 
 namespace assay {
 namespace {
@@ -40,7 +41,7 @@ struct Numbers {
 class FolderLister {
  public:
   FolderLister(const SynthConfig& config, std::span<const SynthTensor> tensors, uint64_t seed)
-      : config_(config.hf), tensors_(tensors), seed_(seed) {
+      : config_(config.hf), file_(*config.file), tensors_(tensors), seed_(seed) {
     for (const SynthTensor& tensor : tensors) by_name_.emplace(tensor.name, &tensor);
     if (config_.n_layers * (config_.n_experts + 1) * 3 > kMostTensors) {
       throw Error(fmt::format("has experts of more than {} tensors", kMostTensors),
@@ -52,10 +53,24 @@ class FolderLister {
     for (const SynthTensor& tensor : tensors_) {
       if (tensor.values.empty()) add(tensor);  // the others are in config.json
     }
+    for (const std::string_view key : hyperparameter::kXieluKeys) put_numbers_of_layers(key);
     return std::move(made_);
   }
 
  private:
+  // Of an activation, which a GGUF file has as a key.
+  void put_numbers_of_layers(std::string_view key) {
+    if (file_.find(key) == nullptr) return;
+    const std::vector<double> numbers = file_.get_floats(key);
+    const bool is_alpha = key.find(".alpha") != key.npos;  // others are without an axis
+    for (size_t layer = 0; layer < numbers.size(); ++layer) {
+      put(fmt::format("{}.{}.mlp.act_fn.{}", config_.model->layers, layer,
+                      key.substr(key.find('.') + 1)),
+          is_alpha ? std::vector<int64_t>{1} : std::vector<int64_t>(),
+          [number = static_cast<float>(numbers[layer])](int64_t, float* out) { *out = number; });
+    }
+  }
+
   void add(const SynthTensor& tensor) {
     const size_t dot = tensor.name.rfind('.');
     const std::string suffix = tensor.name.substr(dot);
@@ -194,6 +209,7 @@ class FolderLister {
   }
 
   const HfConfig& config_;
+  const Gguf& file_;
   std::span<const SynthTensor> tensors_;
   uint64_t seed_;
   std::map<std::string_view, const SynthTensor*> by_name_;
@@ -203,6 +219,7 @@ class FolderLister {
 }  // namespace
 
 int64_t FolderTensor::rows() const {
+  if (shape.empty()) return 1;
   return std::accumulate(shape.begin(), shape.end() - 1, int64_t{1}, std::multiplies());
 }
 

@@ -14,10 +14,11 @@ namespace assay {
 // A tensor of a Hugging Face folder.
 struct FolderTensor {
   std::string name;
-  std::vector<int64_t> shape;  // the length of a row comes last
+  std::vector<int64_t> shape;  // the length of a row comes last; empty: one number
   WeightsFile::FillRow fill;
 
   int64_t rows() const;
+  int64_t columns() const { return shape.empty() ? 1 : shape.back(); }
 };
 
 // The tensors of a folder that is the same model as a GGUF file of `tensors`: their numbers, under

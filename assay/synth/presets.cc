@@ -346,6 +346,13 @@ constexpr Preset kPresets[] = {
        "conv_bias": false, "full_attn_idxs": [2, 5, 8, 10, 12, 14],
        "max_position_embeddings": 128000, "norm_eps": 1e-5, "rope_theta": 1000000.0,
        "tie_word_embeddings": true})"},
+    {"apertus-8b", R"({
+       "_name_or_path": "Apertus-8B-2509", "model_type": "apertus", "vocab_size": 131072,
+       "hidden_size": 4096, "intermediate_size": 21504, "num_hidden_layers": 32,
+       "num_attention_heads": 32, "num_key_value_heads": 8, "max_position_embeddings": 65536,
+       "rms_norm_eps": 1e-5, "hidden_act": "xielu", "rope_parameters": {"rope_type": "llama3",
+         "rope_theta": 12000000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+         "original_max_position_embeddings": 8192}, "tie_word_embeddings": false})"},
     {"lfm2-8b-a1b", R"({
        "_name_or_path": "LFM2-8B-A1B", "model_type": "lfm2_moe", "vocab_size": 65536,
        "hidden_size": 2048, "intermediate_size": 7168, "moe_intermediate_size": 1792,

@@ -136,7 +136,7 @@ void write_folder(const SynthConfig& config, const SynthOptions& options,
   WeightsFile file(result.path, result.bytes, options.n_threads, on_progress);
   file.write(head);
   for (const FolderTensor& tensor : tensors) {
-    file.write_rows(options.type->base, tensor.rows(), tensor.shape.back(), tensor.fill);
+    file.write_rows(options.type->base, tensor.rows(), tensor.columns(), tensor.fill);
   }
   NewFile json((fs::path(options.path) / "config.json").string());
   json.write(config.json);

@@ -193,7 +193,18 @@ constexpr ActivationName kActivations[] = {{"silu", ActivationKind::kSilu},
                                            {"gelu_fast", ActivationKind::kGeluTanh},
                                            {"gelu_pytorch_tanh", ActivationKind::kGeluTanh},
                                            {"gelu_python_tanh", ActivationKind::kGeluTanh},
-                                           {"relu2", ActivationKind::kReluSquared}};
+                                           {"relu2", ActivationKind::kReluSquared},
+                                           {"xielu", ActivationKind::kXielu}};
+
+// About what transformers starts with, as numbers that F16 and BF16 hold; the tensors of a folder
+// take their place.
+void write_xielu(const HfConfig& config, Keys& keys) {
+  constexpr float kNumbers[] = {0.203125F, -1.046875F, 0.5F, -0x1p-20F};
+  const auto n_layers = static_cast<size_t>(config.n_layers);
+  for (size_t i = 0; i < std::size(kNumbers); ++i) {
+    keys.own_reals(hyperparameter::kXieluKeys[i], std::vector<float>(n_layers, kNumbers[i]));
+  }
+}
 
 void read_activation(const ConfigObject& object, const HfConfig& config, Keys& keys) {
   const KeyNames names = {"hidden_activation", "hidden_act", "activation_function", "activation"};
@@ -208,6 +219,10 @@ void read_activation(const ConfigObject& object, const HfConfig& config, Keys& k
     std::string known;
     for (const ActivationName& each : kActivations) known += fmt::format(" {}", each.name);
     object.refuse(key, fmt::format("is '{}'", stated), "Assay computes" + known);
+  }
+  if (found->kind == ActivationKind::kXielu) {
+    if (config.architecture->activation == found->kind) return write_xielu(config, keys);
+    object.refuse(key, "is 'xielu', which does not belong to this model_type");
   }
   if (found->kind == config.architecture->activation) return;
   keys.own_text(hyperparameter::own::kActivation,

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -13,9 +14,11 @@
 #include "base/json_file.h"
 #include "engine/hf/config.h"
 #include "engine/hf/expert_tensors.h"
+#include "engine/hf/keys.h"
 #include "engine/hf/parts.h"
 #include "engine/hf/safetensors.h"
 #include "engine/hf/tensor_forms.h"
+#include "kernels/half.h"
 #include "model/hyperparameter_keys.h"
 
 namespace assay {
@@ -199,6 +202,9 @@ class TensorList {
       put(name, {TensorType::kF32, {std::ssize(values)}, std::as_bytes(std::span(kept))});
     }
     for (int64_t layer = 0; layer < config_.n_layers; ++layer) add_layer(layer);
+    for (const std::string_view key : hyperparameter::kXieluKeys) {
+      if (content_.metadata.contains(key)) read_number_of_layers(key);
+    }
     std::vector<std::string> ignored;
     for (int64_t i = 0; i < config_.n_ignored_layers; ++i) {
       ignored.push_back(fmt::format("{}.{}.", config_.model->layers, config_.n_layers + i));
@@ -286,6 +292,22 @@ class TensorList {
         aligned(tensor, content_.made));
   }
 
+  // A number of the activation, which a GGUF file states as a key.
+  void read_number_of_layers(std::string_view key) {
+    std::vector<float> values;
+    for (int64_t layer = 0; layer < config_.n_layers; ++layer) {
+      const std::string name = fmt::format("{}.{}.mlp.act_fn.{}", config_.model->layers, layer,
+                                           key.substr(key.find('.') + 1));
+      const StoredTensor* stored = weights_.find(name);
+      if (stored == nullptr) missing(name);
+      if (!stored->type || std::ranges::any_of(stored->shape, [](auto dim) { return dim != 1; })) {
+        weights_.fail(name, "is not one number of F32, F16 or BF16");
+      }
+      values.push_back(number(*stored->type, stored->data));
+    }
+    content_.metadata[std::string(key)] = array_of_floats(values, content_.made);
+  }
+
   // A norm of each head, as modules of their own.
   void add_heads(const OpSpec& op, const std::string& path, const std::string& name) {
     std::vector<FormedTensor> rows;
@@ -302,6 +324,17 @@ class TensorList {
     } catch (const Error& error) {
       weights_.fail(path + ".norms", error.what());
     }
+  }
+
+  static float number(TensorType type, std::span<const std::byte> data) {
+    if (type == TensorType::kF32) {
+      float value = 0.0F;
+      std::memcpy(&value, data.data(), sizeof(value));
+      return value;
+    }
+    uint16_t half = 0;
+    std::memcpy(&half, data.data(), sizeof(half));
+    return type == TensorType::kF16 ? float_from_f16(half) : float_from_bf16(half);
   }
 
   [[noreturn]] void missing(const std::string& name) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,14 @@ namespace assay {
 // The largest numbers that a config.json may state.
 inline constexpr int64_t kMaxWidth = int64_t{1} << 20;
 inline constexpr int64_t kMaxLayers = 4096;
+
+// `made` keeps the bytes that the array points to.
+inline GgufArray array_of_floats(const std::vector<float>& values, std::deque<std::string>& made) {
+  const auto bytes = std::as_bytes(std::span(values));
+  const std::string& kept =
+      made.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return {GgufNumbers<float>(std::as_bytes(std::span(kept)))};
+}
 
 // Writes HfConfig::metadata: what a GGUF file would have. Keys stand behind "<architecture>.", but
 // for those of hyperparameter::own.
@@ -37,6 +46,9 @@ class Keys {
         config_.made.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     put(prefix_ + std::string(key),
         GgufArray{GgufNumbers<int32_t>(std::as_bytes(std::span(kept)))});
+  }
+  void own_reals(std::string_view key, const std::vector<float>& values) {
+    put(std::string(key), array_of_floats(values, config_.made));
   }
   void flags(std::string_view key, const std::vector<bool>& values) {
     put(prefix_ + std::string(key), array_of(values));

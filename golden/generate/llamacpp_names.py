@@ -63,6 +63,13 @@ OLMO2_LAYER = QK_NORMS | {
     "post_attn_norm": Node("attn_post_norm"),
     "post_ffn_norm": Node("ffn_post_norm"),
 }
+APERTUS_LAYER = {
+    "q_rope": Node("Qcur_pos"),
+    "k_rope": Node("Kcur_pos"),
+    "v": Node("Vcur_pos"),
+    "ffn_act": Node("ffn_xielu"),
+    "ffn_out": Node("ffn_down"),
+}
 GPT2_LAYER = {
     "attn_out": Node(reads="attn_output.bias"),
     "ffn_up": Node("ffn_up_b"),
@@ -88,6 +95,7 @@ GLM4_NORMS |= {"post_ffn_norm": Node("post_mlp_norm"), "ffn_out": Node("ffn_out"
 LAYERS = {
     "llama": COMMON_LAYER,
     "mistral3": COMMON_LAYER,
+    "apertus": without(COMMON_LAYER, "ffn_gate") | QK_NORMS | APERTUS_LAYER,
     "qwen2": COMMON_LAYER,
     "qwen3": COMMON_LAYER | QK_NORMS,
     "granite": COMMON_LAYER,

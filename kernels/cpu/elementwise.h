@@ -79,6 +79,34 @@ ASSAY_ALWAYS_INLINE F32x16 clamped_up(F32x16 up) {
   return add(min(splat(7.0F), max(splat(-7.0F), up)), splat(1.0F));
 }
 
+// The branches of kXielu. e^m - 1 - x with m = min(x, eps) is q - (x - s), where s is m, but at
+// least -1, and q = (e^s - 1 - s) e^(m - s): nothing is lost where x is small, and for s from -1 to
+// 0 q's first factor is s² times a Taylor polynomial, whose rest is below s^12 / 14!.
+ASSAY_ALWAYS_INLINE F32x16 xielu(const Xielu& of, F32x16 x) {
+  const F32x16 beta = splat(of.beta);
+  const F32x16 above = mul(x, fma(splat(of.alpha_p), x, beta));
+  const F32x16 m = min(splat(of.eps), x);
+  const F32x16 s = max(splat(-1.0F), m);
+  F32x16 p = splat(1.0F / 6227020800.0F);
+  p = fma(p, s, splat(1.0F / 479001600.0F));
+  p = fma(p, s, splat(1.0F / 39916800.0F));
+  p = fma(p, s, splat(1.0F / 3628800.0F));
+  p = fma(p, s, splat(1.0F / 362880.0F));
+  p = fma(p, s, splat(1.0F / 40320.0F));
+  p = fma(p, s, splat(1.0F / 5040.0F));
+  p = fma(p, s, splat(1.0F / 720.0F));
+  p = fma(p, s, splat(1.0F / 120.0F));
+  p = fma(p, s, splat(1.0F / 24.0F));
+  p = fma(p, s, splat(1.0F / 6.0F));
+  p = fma(p, s, splat(0.5F));
+  const F32x16 q = mul(mul(mul(s, s), p), exp(sub(m, s)));
+  const F32x16 below = fma(splat(of.alpha_n), sub(q, sub(x, s)), mul(beta, x));
+  // All bits where x is above 0.
+  const I32x16 chosen = shift_right<31>(as_int(sub(splat(0.0F), x)));
+  const I32x16 other = sub(splat_int(-1), chosen);
+  return as_float(bit_or(bit_and(as_int(above), chosen), bit_and(as_int(below), other)));
+}
+
 // out = f(x), or f(x) * up.
 template <class Function>
 ASSAY_ALWAYS_INLINE void activate_with(const ActivateCall& a, int64_t first, int64_t count,
@@ -110,6 +138,8 @@ inline void activate(const ActivateCall& a, int64_t first, int64_t last) {
       }
       return map(a.x + first, a.up + first, count, a.out + first,
                  [](F32x16 x, F32x16 up) { return mul(clamped_silu(x), clamped_up(up)); });
+    case ActivationKind::kXielu:
+      return activate_with(a, first, count, [&](F32x16 x) { return xielu(a.xielu, x); });
     case ActivationKind::kSoftCap:
       return activate_with(a, first, count,
                            [cap = splat(a.cap)](F32x16 x) { return mul(cap, tanh(div(x, cap))); });

@@ -58,6 +58,27 @@ __device__ inline float clamped_up(float up) {
   return up + 1.0F;
 }
 
+// As in kernels/cpu/elementwise.h.
+__device__ inline float xielu_of(const Xielu& of, float x) {
+  if (x > 0.0F) return x * fmaf(of.alpha_p, x, of.beta);
+  const float m = of.eps < x ? of.eps : x;
+  const float s = -1.0F > m ? -1.0F : m;
+  float p = 1.0F / 6227020800.0F;
+  p = fmaf(p, s, 1.0F / 479001600.0F);
+  p = fmaf(p, s, 1.0F / 39916800.0F);
+  p = fmaf(p, s, 1.0F / 3628800.0F);
+  p = fmaf(p, s, 1.0F / 362880.0F);
+  p = fmaf(p, s, 1.0F / 40320.0F);
+  p = fmaf(p, s, 1.0F / 5040.0F);
+  p = fmaf(p, s, 1.0F / 720.0F);
+  p = fmaf(p, s, 1.0F / 120.0F);
+  p = fmaf(p, s, 1.0F / 24.0F);
+  p = fmaf(p, s, 1.0F / 6.0F);
+  p = fmaf(p, s, 0.5F);
+  const float q = s * s * p * exp_of(m - s);
+  return fmaf(of.alpha_n, q - (x - s), of.beta * x);
+}
+
 // Where keys or values are stored, in one of two types; the other address is null.
 struct KvStore {
   Global<float> f32;

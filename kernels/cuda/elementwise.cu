@@ -8,7 +8,7 @@ __device__ int64_t element() {
   return int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
 }
 
-__device__ float activated(ActivationKind kind, float x, float cap) {
+__device__ float activated(ActivationKind kind, float x, float cap, const Xielu& xielu) {
   switch (kind) {
     case ActivationKind::kSilu:
       return silu(x);
@@ -20,6 +20,8 @@ __device__ float activated(ActivationKind kind, float x, float cap) {
       return relu_squared(x);
     case ActivationKind::kClampedSwiglu:
       return clamped_silu(x);
+    case ActivationKind::kXielu:
+      return xielu_of(xielu, x);
     case ActivationKind::kSoftCap:
       break;
   }
@@ -27,10 +29,10 @@ __device__ float activated(ActivationKind kind, float x, float cap) {
 }
 
 __global__ void activate_kernel(ActivationKind kind, Global<const float> x, Global<const float> up,
-                                float cap, int64_t count, Global<float> out) {
+                                float cap, Xielu xielu, int64_t count, Global<float> out) {
   const int64_t i = element();
   if (i >= count) return;
-  const float value = activated(kind, x[i], cap);
+  const float value = activated(kind, x[i], cap, xielu);
   if (!up) {
     out[i] = value;
   } else {
@@ -139,7 +141,7 @@ __global__ void heads_kernel(Global<const float> own, Global<const float> shared
 
 void run(Device& device, const ActivateCall& call) {
   ASSAY_LAUNCH(device, one_thread_each(call.count), activate_kernel, call.kind, call.x, call.up,
-               call.cap, call.count, call.out);
+               call.cap, call.xielu, call.count, call.out);
 }
 
 void run(Device& device, const AddCall& call) {

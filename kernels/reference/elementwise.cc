@@ -13,6 +13,12 @@ double clamped(double x) {
   return x > kSwigluLimit ? kSwigluLimit : x < -kSwigluLimit ? -kSwigluLimit : x;
 }
 
+double xielu(const Xielu& of, double x) {
+  if (x > 0.0) return x * (of.alpha_p * x + of.beta);
+  const double least = x > of.eps ? of.eps : x;  // NaN stays
+  return of.alpha_n * (std::expm1(least) - x) + of.beta * x;
+}
+
 double apply(const ActivateCall& call, double x) {
   switch (call.kind) {
     case ActivationKind::kSilu:
@@ -27,6 +33,8 @@ double apply(const ActivateCall& call, double x) {
       const double gate = x > kSwigluLimit ? kSwigluLimit : x;
       return gate / (1.0 + std::exp(-1.702 * gate));
     }
+    case ActivationKind::kXielu:
+      return xielu(call.xielu, x);
     case ActivationKind::kSoftCap:
       break;
   }

@@ -478,6 +478,21 @@ LAYERS = {
         ("ffn_out", "linear", "ffn_act", "ffn_down", "mlp.down_proj"),
         ("output", "add", "attn_residual ffn_out", "", ""),
     ),
+    "apertus": (
+        ("attn_norm", "norm", "output", "attn_norm", "attention_layernorm"),
+        ("q", "linear", "attn_norm", "attn_q", "self_attn.q_proj"),
+        ("k", "linear", "attn_norm", "attn_k", "self_attn.k_proj"),
+        ("v", "linear", "attn_norm", "attn_v", "self_attn.v_proj"),
+        ("q_norm", "norm", "q", "attn_q_norm", "self_attn.q_norm"),
+        ("k_norm", "norm", "k", "attn_k_norm", "self_attn.k_norm"), ("q_rope", "rope", "q_norm", "", ""),
+        ("k_rope", "rope", "k_norm", "", ""), ("attn", "attention", "q_rope k_rope v", "", ""),
+        ("attn_out", "linear", "attn", "attn_output", "self_attn.o_proj"),
+        ("attn_residual", "add", "output attn_out", "", ""),
+        ("ffn_norm", "norm", "attn_residual", "ffn_norm", "feedforward_layernorm"),
+        ("ffn_up", "linear", "ffn_norm", "ffn_up", "mlp.up_proj"), ("ffn_act", "activation", "ffn_up", "", ""),
+        ("ffn_out", "linear", "ffn_act", "ffn_down", "mlp.down_proj"),
+        ("output", "add", "attn_residual ffn_out", "", ""),
+    ),
     "seed_oss": (
         ("attn_norm", "norm", "output", "attn_norm", "input_layernorm"),
         ("q", "linear", "attn_norm", "attn_q", "self_attn.q_proj"),
@@ -847,6 +862,11 @@ MODELS = {
         "architecture": "arcee", "layer": LAYERS["nemotron"], "layers": "model.layers",
         "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
         "rotation": "apply_rotary_pos_emb", "halves_to_adjacent": True,
+    },
+    "apertus": {
+        "architecture": "apertus", "layer": LAYERS["apertus"], "layers": "model.layers",
+        "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
+        "rotation": "apply_rotary_pos_emb", "heads_first": True,
     },
     "seed_oss": {
         "architecture": "seed_oss", "layer": LAYERS["seed_oss"], "layers": "model.layers",

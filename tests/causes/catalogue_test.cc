@@ -241,6 +241,7 @@ INSTANTIATE_TEST_SUITE_P(
         Feature{"smollm3", {"rope_unwanted"}},
         Feature{"lfm2", {"transpose", "kv_shift", "gate_up_swapped", "activation_kind"}},
         Feature{"lfm2moe", {"qk_norm", "transpose", "kv_shift", "router_weights", "experts_used"}},
+        Feature{"apertus", {"activation_kind", "qk_norm"}},
         Feature{"mistral3", {"attention_scale", "rope_scaling", "rope_attention_factor"}},
         Feature{"gpt-oss",
                 {"attention_sinks", "attention_window", "experts_used", "expert_order",

@@ -38,6 +38,7 @@ CONV = {"attn_residual", "conv", "k_rope", "q_rope"}
 ABSORBED = NO_OUT | {"q_rope", "k", "k_rope", "v", "kv_b"}
 
 GOLDENS = {
+    "apertus": set(),
     "arcee": set(),
     "cohere2": PARALLEL,
     "deepseek2": ABSORBED,

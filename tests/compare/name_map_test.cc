@@ -112,8 +112,9 @@ TEST_F(NameMapTest, LlamaCppHasOneChoiceOfEachCheckpoint) {
       EXPECT_TRUE(choices.contains(name)) << architecture.name << " " << name;
     }
   }
-  EXPECT_THAT(error_of([] { NameMap::load("llama.cpp:arch=mamba"); }),
-              HasSubstr("A is one of arcee, cohere2, command-r, deepseek2, dots1, ernie4_5"));
+  EXPECT_THAT(
+      error_of([] { NameMap::load("llama.cpp:arch=mamba"); }),
+      HasSubstr("A is one of apertus, arcee, cohere2, command-r, deepseek2, dots1, ernie4_5"));
 }
 
 // Breaks if an architecture of Assay's were left out of the map, or had the names of another: what
@@ -159,9 +160,11 @@ TEST_F(NameMapTest, TransformersKnowsEachArchitecture) {
 // Breaks if what a module of an unknown architecture is were guessed.
 TEST_F(NameMapTest, TransformersRejectsAnUnknownArchitecture) {
   NameMap map = NameMap::load("transformers");
-  EXPECT_THAT(error_of([&] { map.set_arch("mamba"); }),
-              AllOf(HasSubstr("transformers: the map knows no architecture 'mamba'"),
-                    HasSubstr("transformers:arch=A, where A is one of arcee, cohere2, command-r")));
+  EXPECT_THAT(
+      error_of([&] { map.set_arch("mamba"); }),
+      AllOf(
+          HasSubstr("transformers: the map knows no architecture 'mamba'"),
+          HasSubstr("transformers:arch=A, where A is one of apertus, arcee, cohere2, command-r")));
   const NameMap unknown = NameMap::load("transformers");
   for (const char* name : {"lm_head", "model.embed_tokens", "model.layers.0.self_attn.k_proj",
                            "model.layers.0.post_attention_layernorm"}) {
@@ -195,7 +198,7 @@ TEST_F(NameMapTest, RejectsBadMaps) {
   EXPECT_THAT(
       error_of([] { NameMap::load("transformers:arch=zz"); }),
       AllOf(HasSubstr("no architecture 'zz'; give --map transformers:arch=A, where A is one "
-                      "of arcee, cohere2, command-r, deepseek2"),
+                      "of apertus, arcee, cohere2, command-r, deepseek2"),
             HasSubstr("olmo2, olmoe, phi2, phi3")));
   EXPECT_THAT(error_of([] { NameMap::load("transformers:head_dim=-2"); }), HasSubstr("head_dim"));
   EXPECT_THAT(failure("{"), HasSubstr("not valid JSON at byte"));

@@ -375,38 +375,38 @@ TEST_P(OpTest, StoreKv) {
   });
 }
 
+constexpr Xielu kXielu = {.alpha_p = 0.7F, .alpha_n = 1.3F, .beta = 0.45F, .eps = -0.01F};
+
 // Exponentials from 0 to infinity, both zeros, infinities and NaN.
 TEST_P(OpTest, Activations) {
   std::vector<float> x;
   for (int i = -324; i < 324; ++i) x.push_back(0.37F * static_cast<float>(i));
-  for (const float value : {0.0F, -0.0F, INFINITY, -INFINITY, 1e-30F, 3e38F}) x.push_back(value);
+  for (const float value : {0.0F, -0.0F, -4e-3F, INFINITY, -INFINITY, 1e-30F, 3e38F})
+    x.push_back(value);
   const auto count = static_cast<int64_t>(x.size());
   const auto up = Random(2).floats(count);
-  for (const ActivationKind kind :
-       {ActivationKind::kSilu, ActivationKind::kGeluTanh, ActivationKind::kGelu,
-        ActivationKind::kReluSquared, ActivationKind::kClampedSwiglu, ActivationKind::kSoftCap}) {
-    SCOPED_TRACE(static_cast<int>(kind));
+  for (int number = 0; number <= static_cast<int>(ActivationKind::kSoftCap); ++number) {
+    SCOPED_TRACE(number);
+    const auto kind = static_cast<ActivationKind>(number);
     expect_the_bits_of_the_cpu(count, [&](Kernels& kernels, Arena& arena) {
       float* out = arena.place(nothing(count));
-      kernels.run(ActivateCall{kind, arena.place(x), arena.place(up), count, out, {}, 3.0F});
+      kernels.run(
+          ActivateCall{kind, arena.place(x), arena.place(up), count, out, {}, 3.0F, kXielu});
       return out;
     });
     expect_the_bits_of_the_cpu(count, [&](Kernels& kernels, Arena& arena) {
       float* in_place = arena.place(x);
-      kernels.run(ActivateCall{kind, in_place, nullptr, count, in_place, {}, 3.0F});
+      kernels.run(ActivateCall{kind, in_place, nullptr, count, in_place, {}, 3.0F, kXielu});
       return in_place;
     });
   }
-  expect_the_bits_of_the_cpu(count, [&](Kernels& kernels, Arena& arena) {
-    float* in_place = arena.place(x);
-    kernels.run(AddCall{in_place, arena.place(up), count, in_place, {}, 0.3F});
-    return in_place;
-  });
-  expect_the_bits_of_the_cpu(count, [&](Kernels& kernels, Arena& arena) {
-    float* in_place = arena.place(x);
-    kernels.run(AddCall{nullptr, in_place, count, in_place, {}, 0.3F});
-    return in_place;
-  });
+  for (const bool sum : {true, false}) {
+    expect_the_bits_of_the_cpu(count, [&](Kernels& kernels, Arena& arena) {
+      float* out = arena.place(x);
+      kernels.run(AddCall{sum ? out : nullptr, sum ? arena.place(up) : out, count, out, {}, 0.3F});
+      return out;
+    });
+  }
 }
 
 struct AttentionCase {

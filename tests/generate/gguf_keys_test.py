@@ -36,7 +36,7 @@ if not MISSING:
 MODELS = (
     "llama3 mixtral qwen2.5 qwen3 qwen3moe phi2 phi3 olmo2 olmo3 olmoe granite granitemoe gpt2 gptneox starcoder "
     "starcoder2 stablelm command-r-plus cohere2 falcon nemotron arcee smollm3 exaone xverse exaone4 gemma2 gemma3 ernie4_5 seed_oss hunyuan-dense glm4 "
-    "glm4moe dots1 minimax-m2 ernie4_5-moe qwen2moe gpt-oss deepseek2 deepseek3 lfm2 lfm2moe mistral3 minicpm"
+    "glm4moe dots1 minimax-m2 ernie4_5-moe qwen2moe gpt-oss deepseek2 deepseek3 lfm2 lfm2moe mistral3 minicpm apertus"
 ).split()
 GELU = {"gemma2", "gemma3", "gpt2", "gptneox", "phi2", "starcoder", "starcoder2", "falcon"}
 # What llama.cpp computes otherwise than is published stands in the way of all else.
@@ -45,6 +45,7 @@ WITHOUT = {
     "exaone4": ["attention.sliding_window", "attention.sliding_window_pattern"],
     "gpt-oss": ["rope.scaling.type", "rope.scaling.factor", "rope.scaling.original_context_length"],
 }
+NOT_SAVED = {"apertus"}  # by llama.cpp
 WITHOUT_TENSORS = {"command-r": re.compile(r"attn_[qk]_norm")}
 
 # Where llama.cpp leaves out what a key says, or computes something else than is published: patterns of the
@@ -288,7 +289,8 @@ class Keys(unittest.TestCase):
             self.assertTrue(got is not None or change or ":array" in said, said)
             agreed += got is not None
         self.assertGreater(agreed, 40, name)
-        self.check_saved(arch, name, folder, meta, tensors)
+        if arch not in NOT_SAVED:
+            self.check_saved(arch, name, folder, meta, tensors)
 
     def logits(self, meta, tensors, folder):
         write(folder / "model.gguf", meta, tensors)

@@ -39,7 +39,9 @@ void expect_close_and_portable(InstructionSet set, int64_t count, double toleran
 
 constexpr ActivationKind kKinds[] = {ActivationKind::kSilu,          ActivationKind::kGeluTanh,
                                      ActivationKind::kGelu,          ActivationKind::kReluSquared,
-                                     ActivationKind::kClampedSwiglu, ActivationKind::kSoftCap};
+                                     ActivationKind::kClampedSwiglu, ActivationKind::kXielu,
+                                     ActivationKind::kSoftCap};
+constexpr Xielu kXielu = {.alpha_p = 0.7F, .alpha_n = 1.3F, .beta = 0.45F, .eps = -0.01F};
 
 TEST_P(ElementwiseTest, Activations) {
   for (const ActivationKind kind : kKinds) {
@@ -50,10 +52,39 @@ TEST_P(ElementwiseTest, Activations) {
         const std::vector<float> up = Random(2).floats(n, 9.0F);
         for (const float* factor : {static_cast<const float*>(nullptr), up.data()}) {
           expect_close_and_portable(GetParam(), n, 3e-7, [&](Kernels& kernels, float* out) {
-            kernels.run(ActivateCall{kind, x.data(), factor, n, out, {}, 3.0F});
+            kernels.run(ActivateCall{kind, x.data(), factor, n, out, {}, 3.0F, kXielu});
           });
         }
       }
+    }
+  }
+}
+
+// Breaks if digits were lost near 0, where e^x - 1 - x is the difference of nearly equal numbers,
+// or at a border of the two branches, of eps and of the polynomial.
+TEST_P(ElementwiseTest, XieluKeepsTheDigitsOfEachElement) {
+  std::vector<float> x = {0.0F, -0.0F};
+  for (int i = -3000; i <= 3000; ++i) x.push_back(0.01F * static_cast<float>(i));
+  for (float small = 0.5F; small > 1e-30F; small *= 0.37F) {
+    for (const float sign : {-1.0F, 1.0F}) x.push_back(sign * small);
+  }
+  const TestKernels kernels(GetParam());
+  const auto reference = make_reference_kernels();
+  for (const Xielu& numbers :
+       {kXielu, Xielu{0.8F, 0.8F, 0.5F, -1e-6F}, Xielu{0.3F, 0.6F, 0.5F, 0.0F}}) {
+    const auto n = static_cast<int64_t>(x.size());
+    std::vector<float> got(x.size());
+    std::vector<float> want(x.size());
+    const auto run = [&](Kernels& on, std::vector<float>& out) {
+      on.run(
+          ActivateCall{ActivationKind::kXielu, x.data(), nullptr, n, out.data(), {}, 0, numbers});
+    };
+    run(*kernels.operator->(), got);
+    run(*reference, want);
+    for (size_t i = 0; i < x.size(); ++i) {
+      // Where the branch below 0 crosses 0 its two terms cancel.
+      const float terms = std::abs(numbers.beta * x[i]) + std::abs(want[i]);
+      EXPECT_TRUE(std::abs(got[i] - want[i]) <= 4e-7F * terms) << x[i] << ": " << got[i];
     }
   }
 }
@@ -95,10 +126,16 @@ TEST_P(ElementwiseTest, LimitsOfActivations) {
   const auto n = static_cast<int64_t>(x.size());
   for (const ActivationKind kind : kKinds) {
     std::vector<float> out(x.size());
-    kernels->run(ActivateCall{kind, x.data(), nullptr, n, out.data(), {}, 3.0F});
+    kernels->run(ActivateCall{kind, x.data(), nullptr, n, out.data(), {}, 3.0F, kXielu});
     EXPECT_TRUE(std::isnan(out[6]));
     if (kind == ActivationKind::kSoftCap) {
       for (size_t i = 0; i < 6; ++i) EXPECT_FLOAT_EQ(out[i], i < 2 ? -3.0F : i == 2 ? 0.0F : 3.0F);
+      continue;
+    }
+    if (kind == ActivationKind::kXielu) {
+      EXPECT_FLOAT_EQ(out[0], (kXielu.beta - kXielu.alpha_n) * -1e30F);
+      EXPECT_FLOAT_EQ(out[2], kXielu.alpha_n * std::expm1(kXielu.eps));
+      EXPECT_FLOAT_EQ(out[3], 200.0F * (kXielu.alpha_p * 200.0F + kXielu.beta));
       continue;
     }
     for (size_t i = 0; i < 3; ++i) EXPECT_EQ(out[i], 0.0F) << x[i];

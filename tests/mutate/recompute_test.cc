@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(Models, RecomputeTest,
                                          "cohere2", "exaone4", "gpt-oss", "granitemoe", "olmoe",
                                          "qwen2-yarn", "phi2", "command-r-plus", "deepseek2",
                                          "deepseek3", "lfm2", "qwen2moe", "hunyuan-dense",
-                                         "mistral3"),
+                                         "mistral3", "apertus"),
                          [](const auto& tested) {
                            std::string name = tested.param;
                            std::erase_if(name, [](char c) { return c == '-' || c == '.'; });

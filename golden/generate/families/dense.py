@@ -247,6 +247,17 @@ DENSE = (
         {"embed_tokens": 0.25},
         types=("F32", "Q4_K_M"),
     ),
+    Family(
+        "apertus", "ApertusConfig", 157,
+        GROUPED | dict(
+            intermediate_size=128, rms_norm_eps=0.046875, hidden_act="xielu", attention_bias=False,
+            rope_parameters=rope(23456.0) | {
+                "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 64
+            }, tie_word_embeddings=False
+        ),
+        {"act_fn.alpha": 3.0},
+    ),
     # Granite's network, under MiniCPM's name in files.
     Family(
         "minicpm", "GraniteConfig", 156,

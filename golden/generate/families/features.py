@@ -136,6 +136,11 @@ FEATURES = {
     },
     "minicpm": {"epsilon": dict(rms_norm_eps=1e-5), "rotary base": base(10000.0)}
     | {name: change for name, change in MULTIPLIERS.items() if name != "attention_multiplier"},
+    "apertus": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "scaling": unscaled(23456.0),
+        "xIELU": dict(hidden_act="relu2"),
+    },
     "mistral3": {
         "epsilon": dict(rms_norm_eps=1e-5),
         "scaling": dict(rope_parameters=rope(345.0, original_max_position_embeddings=16, llama_4_scaling_beta=0.375)),

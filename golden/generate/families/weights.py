@@ -9,6 +9,10 @@ NORM, BIAS, SINK = 0.3, 0.25, 1.0
 def drawn(name, start, hidden, gain, rng):
     """Values of one parameter: `start`, what its class starts with, says whether a vector scales or is added."""
     noise = rng.standard_normal(start.shape) * next((value for part, value in gain.items() if part in name), 1.0)
+    if name.endswith("act_fn.beta"):
+        return 0.5 + 0.1 * noise
+    if name.endswith("act_fn.eps"):
+        return -0.25 * np.abs(noise)
     if name.endswith("sinks"):
         return 1.0 + SINK * noise
     if start.ndim == 1 or "norm" in name:
@@ -39,4 +43,4 @@ def randomise(model, seed, gain):
     with torch.no_grad():
         for name in sorted(named):
             values = drawn(name, named[name].double().numpy(), hidden, gain, rng)
-            named[name].copy_(torch.from_numpy(values.astype(np.float32)))
+            named[name].copy_(torch.from_numpy(np.asarray(values, np.float32)))

@@ -201,9 +201,11 @@ void LineHandler::count_nonfinite_of_summary() {
   if (!record_.summary || record_.n == 0) return;
   Summary& summary = *record_.summary;
   if (summary.nonfinite > 0 || !(summary_has_nan_ || summary_has_infinity_)) return;
+  // A count of none beside an infinity contradicts itself: that infinity is no padding of logits.
+  const bool is_denied = summary.counts_nonfinite;
   summary.nonfinite = 1;
   summary.counts_nonfinite = true;
-  summary.nan = summary_has_nan_ ? 1 : 0;
+  summary.nan = summary_has_nan_ || is_denied ? 1 : 0;
 }
 
 bool LineHandler::StartArray() {

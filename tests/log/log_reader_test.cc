@@ -147,6 +147,10 @@ TEST_F(LogReaderTest, SummariesMayHoldNaN) {
     EXPECT_EQ(records.at(0).summary->max, 1.5);
     EXPECT_EQ(records.at(0).summary->argmax, 2);
   }
+  for (const auto& [more, nan] : {std::pair("", 0), {R"(,"nonfinite":0)", 1}}) {
+    const std::string min = fmt::format(R"(,"summary":{{"min":"-Infinity"{}}})", more);
+    EXPECT_EQ(read(record("1", min)).at(0).summary->nan, nan) << "padding, unless it is denied";
+  }
 }
 
 TEST_F(LogReaderTest, TheHeadOfATensorKnowsTheWholesSize) {

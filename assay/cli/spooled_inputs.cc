@@ -96,6 +96,7 @@ std::string SpooledInputs::path_of(const std::string& path) {
     if (!is_dump(path)) return path;
     const int copy = temporary_file();
     const std::string place = keep(copy, path);
+    dumps_.insert(place);
     copy_dump(path, copy);
     return place;
   }
@@ -124,9 +125,18 @@ std::string SpooledInputs::named(std::string text) const {
   for (const auto& [place, path] : given_) {
     for (size_t at = text.find(place); at != std::string::npos; at = text.find(place, at)) {
       const size_t end = at + place.size();
-      const bool of_another = end < text.size() && text[end] >= '0' && text[end] <= '9';
-      if (!of_another) text.replace(at, place.size(), path);
-      at += of_another ? place.size() : path.size();
+      const auto is_digit = [&](size_t i) {
+        return i < text.size() && text[i] >= '0' && text[i] <= '9';
+      };
+      if (is_digit(end)) {  // of another copy
+        at = end;
+        continue;
+      }
+      // A dump has no such line.
+      const bool has_line = text[end] == ':' && is_digit(end + 1) && dumps_.contains(place);
+      const std::string name = has_line ? path + ", as a log, line " : path;
+      text.replace(at, place.size() + (has_line ? 1 : 0), name);
+      at += name.size();
     }
   }
   return text;

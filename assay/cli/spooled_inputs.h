@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,7 @@ class SpooledInputs {
 
   std::vector<int> files_;
   std::map<std::string, std::string> given_;  // by the path of the copy
+  std::set<std::string> dumps_;               // copies that are logs made of dumps
   bool standard_input_taken_ = false;
 };
 

@@ -162,6 +162,10 @@ class Printed(DumpCase):
         answer = self.assay("compare", "eval.txt", "torn.txt", *LLAMA_CPP, code=2)
         self.assertIn("the text ends within 'result_output', which is left out", answer.stderr)
 
+    def test_a_line_of_the_log_is_none_of_the_text(self):
+        answer = self.assay("compare", self.run_model(), "eval.txt", code=2)
+        self.assertIn("eval.txt, as a log, line 26: 'Qcur-0' at token 0 was logged before, in line 20", answer.stderr)
+
     def test_a_log_is_no_text(self):
         """Whatever it is called, and whatever its prompt says."""
         (self.folder / "run.log").write_text(

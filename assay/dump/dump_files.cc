@@ -202,7 +202,7 @@ void split_hidden_states(Dump& dump, const std::string& path, const std::vector<
   const bool is_vllm = has_ids && std::any_of(dump.tensors.begin(), dump.tensors.end(), is_states);
   if (!is_vllm) {
     if (layers.empty()) return;
-    throw Error("is not what vLLM's hidden states connector saved", path, "leave out --layers");
+    throw no_hidden_states(path);
   }
   dump.engine = "vllm";
   std::vector<DumpTensor> split;
@@ -291,10 +291,14 @@ void name_hidden_states(Dump& dump, const std::string& path) {
 
 }  // namespace
 
+Error no_hidden_states(const std::string& path) {
+  return Error("is not what vLLM's hidden states connector saved", path, "leave out --layers");
+}
+
 bool is_dump(const std::string& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) return holds_dump(path);
-  if (path.ends_with(".json") && is_server_response(path)) return true;
+  if (path.ends_with(".json") && read_server_response(path)) return true;
   return has_ending_of_dumps(path) || is_printed(path);
 }
 

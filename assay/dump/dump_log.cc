@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <fstream>
@@ -19,6 +18,7 @@
 #include "assay/dump/dump_values.h"
 #include "assay/dump/printed_tensors.h"
 #include "assay/dump/server_response.h"
+#include "assay/dump/skip_globs.h"
 #include "assay/dump/suggest_map.h"
 #include "assay/dump/token_rows.h"
 #include "assay/log/line_reader.h"
@@ -100,15 +100,9 @@ class LogMaker {
   void choose_tensors() {
     std::vector<std::string> texts;
     std::vector<std::string> weights;
-    std::set<std::string> unused(options_.skip.begin(), options_.skip.end());
+    SkipGlobs skip(options_.skip);
     for (const DumpTensor& tensor : dump_.tensors) {
-      bool skipped = false;
-      for (const std::string& glob : options_.skip) {
-        if (fnmatch(glob.c_str(), tensor.name.c_str(), 0) != 0) continue;
-        skipped = true;
-        unused.erase(glob);
-      }
-      if (skipped) continue;
+      if (skip.match(tensor.name)) continue;
       if (tensor.name.ends_with(".weight") || tensor.name.ends_with(".bias")) {
         weights.push_back(tensor.name);
         continue;
@@ -126,11 +120,7 @@ class LogMaker {
     }
     warn_of(texts, "text", {});
     warn_of(weights, "a model's weights", {});
-    if (!unused.empty()) {
-      throw Error(
-          fmt::format("'{}' matches no tensor of {}", printable(*unused.begin(), 80), path_),
-          "--skip", "give globs of the names that it has");
-    }
+    skip.check_used(path_);
     if (passes_.empty()) throw Error("holds no tensor", path_, kHint);
   }
 
@@ -342,11 +332,14 @@ ImportedDump dump_to_log(const std::string& path, const DumpOptions& options,
     parquet_to_log(path, options.work + "/log", sink);
     return {};
   }
-  if (is_server_response(path)) return server_response_to_log(path, options, sink);
-  if (options.vocabulary > 0) {
+  const auto response = read_server_response(path);
+  if (!response && options.vocabulary > 0) {
     throw Error("is no response of a server", path, "leave out --vocabulary");
   }
-  if (is_printed(path)) return printed_to_log(path, options, sink);
+  const bool is_text = !response && is_printed(path);
+  if ((response || is_text) && !options.vllm_layers.empty()) throw no_hidden_states(path);
+  if (response) return server_response_to_log(*response, path, options, sink);
+  if (is_text) return printed_to_log(path, options, sink);
   check_is_no_log(path);
   const ScriptFolder work(options.work + "/dump");
   Dump dump = open_dump(path, work.path(""), options.vllm_layers);

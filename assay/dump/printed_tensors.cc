@@ -1,7 +1,6 @@
 #include "assay/dump/printed_tensors.h"
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +14,7 @@
 #include <set>
 #include <vector>
 
+#include "assay/dump/skip_globs.h"
 #include "assay/log/line_reader.h"
 #include "assay/log/record_text.h"
 #include "base/count_of.h"
@@ -146,10 +146,7 @@ class PrintedLog {
  public:
   PrintedLog(const std::string& path, const DumpOptions& options,
              const std::function<void(std::string_view)>& sink)
-      : path_(path),
-        options_(options),
-        sink_(sink),
-        unused_(options.skip.begin(), options.skip.end()) {}
+      : path_(path), options_(options), sink_(sink), skip_(options.skip) {}
 
   ImportedDump make() {
     LineReader lines(std::make_shared<const InputFile>(path_));
@@ -164,11 +161,7 @@ class PrintedLog {
       throw Error("prints no tensor with a row for each token", path_,
                   "give what llama-eval-callback printed; see docs/dumps.md");
     }
-    if (!unused_.empty()) {
-      throw Error(
-          fmt::format("'{}' matches no tensor of {}", printable(*unused_.begin(), 80), path_),
-          "--skip", "give globs of the names that it has");
-    }
+    skip_.check_used(path_);
     flush();
     warn();
     return std::move(result_);
@@ -332,7 +325,7 @@ class PrintedLog {
       rows_ = tensor.ne[1];
     }
     const auto& [width, height, depth, rest] = tensor.ne;
-    if (rest != 1 || tensor.name.empty() || is_skipped(tensor.name)) return;
+    if (rest != 1 || tensor.name.empty() || skip_.match(tensor.name)) return;
     if (rows_ > 1 && rows_ < tokens_) return;  // which tokens these are is not printed
     Record record;
     record.checkpoint = tensor.name;
@@ -364,16 +357,6 @@ class PrintedLog {
     if (named_.insert(tensor.name).second) result_.names.push_back({tensor.name, record.n});
     if (tensor.is_rounded_away()) rounded_away_.insert(tensor.name);
     decimals_ = tensor.decimals;
-  }
-
-  bool is_skipped(const std::string& name) {
-    bool skipped = false;
-    for (const std::string& glob : options_.skip) {
-      if (fnmatch(glob.c_str(), name.c_str(), 0) != 0) continue;
-      skipped = true;
-      unused_.erase(glob);
-    }
-    return skipped;
   }
 
   // The values from the first one on, up to the first that is not printed.
@@ -450,7 +433,7 @@ class PrintedLog {
   int64_t rows_ = 0;    // that tensors have by now
   bool lacks_tokens_ = false;
   int decimals_ = 0;
-  std::set<std::string> unused_;  // globs of --skip
+  SkipGlobs skip_;
   std::set<std::string> named_;
   std::set<std::string> rounded_away_;
   std::string text_;
@@ -482,9 +465,6 @@ bool is_printed(const std::string& path) {
 
 ImportedDump printed_to_log(const std::string& path, const DumpOptions& options,
                             const std::function<void(std::string_view)>& sink) {
-  if (!options.vllm_layers.empty()) {
-    throw Error("is not what vLLM's hidden states connector saved", path, "leave out --layers");
-  }
   return PrintedLog(path, options, sink).make();
 }
 

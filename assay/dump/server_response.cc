@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "assay/compare/log_probabilities.h"
+#include "assay/dump/skip_globs.h"
 #include "assay/log/record_text.h"
 #include "base/count_of.h"
 #include "base/error.h"
@@ -162,7 +163,6 @@ class Reader {
 
   Answer of_choice(const Value& response, const Value& choice) const {
     Answer answer;
-    answer.engine = "";
     if (const Value* usage = member(response, "usage")) {
       answer.prompt_tokens = whole(member(*usage, "prompt_tokens"));
     }
@@ -436,17 +436,6 @@ class ResponseLog {
   bool is_drawn_ = false;
 };
 
-std::optional<rapidjson::Document> document_of(const std::string& path) {
-  char first = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (!(file >> first) || (first != '{' && first != '[')) return std::nullopt;
-  try {
-    return read_json_file(path, kMaxBytes, {});
-  } catch (const Error&) {
-    return std::nullopt;  // a log, or what is said of it by others
-  }
-}
-
 bool is_response(const Value& first_or_all) {
   const bool is_list = first_or_all.IsArray() && !first_or_all.Empty();
   const Value& value = is_list ? first_or_all[0] : first_or_all;
@@ -457,26 +446,35 @@ bool is_response(const Value& first_or_all) {
 
 }  // namespace
 
-bool is_server_response(const std::string& path) {
+std::optional<rapidjson::Document> read_server_response(const std::string& path) {
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return false;
-  const auto document = document_of(path);
-  return document && is_response(*document);
+  if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;
+  char first = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!(file >> first) || (first != '{' && first != '[')) return std::nullopt;
+  try {
+    rapidjson::Document document = read_json_file(path, kMaxBytes, {});
+    if (is_response(document)) return document;
+  } catch (const Error&) {
+    // A log, or what is said of it by others.
+  }
+  return std::nullopt;
 }
 
-ImportedDump server_response_to_log(const std::string& path, const DumpOptions& options,
+ImportedDump server_response_to_log(const rapidjson::Document& response, const std::string& path,
+                                    const DumpOptions& options,
                                     const std::function<void(std::string_view)>& sink) {
   if (options.vocabulary < 1) {
     throw Error("is a server's response, which does not say how many tokens the vocabulary has",
                 path, "assay import FILE --vocabulary N -o got.jsonl makes it a log");
   }
+  SkipGlobs(options.skip).check_used(path);  // it has no tensors to leave out
   std::vector<Answer> answers;
-  const rapidjson::Document document = read_json_file(path, kMaxBytes, {});
   const Reader reader(path);
-  if (document.IsArray()) {
-    for (const Value& each : document.GetArray()) reader.read(each, answers);
+  if (response.IsArray()) {
+    for (const Value& each : response.GetArray()) reader.read(each, answers);
   } else {
-    reader.read(document, answers);
+    reader.read(response, answers);
   }
   return ResponseLog(path, options, sink).make(std::move(answers));
 }

@@ -249,6 +249,9 @@ class Responses(DumpCase):
         for arguments in (("import", "response.json", "-o", "x.jsonl"), ("compare", self.reference, "response.json")):
             self.assertIn("--vocabulary N", self.assay(*arguments, code=2).stderr)
         self.assay("import", "response.json", "--vocabulary", 5, "-o", "x.jsonl", code=2)
+        for flag, value, said in (("--skip", "logits", "'logits' matches no tensor"), ("--layers", "1", "leave out --layers")):
+            answer = self.assay("import", "response.json", "--vocabulary", SIZE, flag, value, "-o", "x.jsonl", code=2)
+            self.assertIn(said, answer.stderr)
         answer = self.assay("import", self.reference, "--vocabulary", SIZE, "-o", "x.jsonl", code=2)
         self.assertIn("is no response of a server", answer.stderr)
 

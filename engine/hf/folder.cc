@@ -79,7 +79,8 @@ class Weights {
         name = (in_model ? std::string(kOfModel) : "") + rest.substr(kOfText.size());
       }
       node.mapped().tensor.name = name;
-      tensors_.insert(std::move(node));
+      const auto kept = tensors_.insert(std::move(node));
+      if (!kept.inserted) fail(kept.node.key(), "is there under two names");
     }
   }
 

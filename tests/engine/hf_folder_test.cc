@@ -309,6 +309,9 @@ TEST_F(HfFolder, OfImagesAndTextTheTextIsTheModel) {
       nullptr);
   EXPECT_THAT(refusal(config(R"(, "tie_word_embeddings": false)"), published),
               HasSubstr("tensor 'lm_head.weight' is missing"));
+  HfTensors twice = published;
+  twice["model.norm.weight"] = {{8}};
+  EXPECT_THAT(refusal(config(), twice), HasSubstr("'model.norm.weight' is there under two names"));
   more["audio_tower.weight"] = {{2}};
   EXPECT_THAT(refusal(config(), more), HasSubstr("tensor 'audio_tower.weight' is not one"));
   EXPECT_THAT(refusal(config(R"(, "quantization_config": {})"), published),

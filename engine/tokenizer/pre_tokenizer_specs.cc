@@ -19,6 +19,17 @@ namespace {
 #define AFTER_DIGITS SYMBOLS R"([\r\n]*|)" LINES
 constexpr std::string_view kLlama3 = CONTRACTION "|" WORD R"(|\p{N}{1,3}|)" AFTER_DIGITS;
 constexpr std::string_view kQwen2 = CONTRACTION "|" WORD R"(|\p{N}|)" AFTER_DIGITS;
+constexpr std::string_view kUfakZeka = WORD R"(|\p{N}|)" AFTER_DIGITS;  // no contractions
+constexpr std::string_view kJais2 = CONTRACTION
+    "|" WORD R"(|\p{N}{1,3}|)" SYMBOLS
+    R"([\r\n]*|\s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S))"
+    R"(|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1})";
+constexpr std::string_view kBailing =
+    R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|)"
+    R"(\s*[\r\n]|)" SPACES;
+constexpr std::string_view kExaoneMoe =
+    CONTRACTION R"(|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}|)" SYMBOLS
+                R"([\r\n/]?|\s*[\r\n]|)" SPACES;
 constexpr std::string_view kMiniCpm5 = CONTRACTION "|" WORD R"(|\p{N}+|)" AFTER_DIGITS;
 constexpr std::string_view kSeedCoder =
     CONTRACTION "|" WORD R"(|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|)" LINES;
@@ -84,21 +95,32 @@ const std::vector<PreTokenizerSpec>& specs() {
       {{"gpt-2", "phi-2", "olmo", "mpt", "jais", "exaone4", "mellum", "a.x-4.0", "trillion",
         "granite-docling"},
        {kGpt2Pattern}},
-      {{"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "mellum2"},
+      {{"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "mellum2",
+        "minerva-7b"},
        {kDigitPattern, kGpt2Pattern}},
-      {{"llama-bpe", "llama3", "llama-v3", "lfm2", "pixtral", "midm-2.0"}, {kLlama3}, true, true},
-      {{"glm4"}, {kLlama3}, true},
+      {{"llama-bpe", "llama3", "llama-v3", "lfm2", "pixtral", "midm-2.0", "falcon-h1"},
+       {kLlama3},
+       true,
+       true},
+      {{"glm4", "glm5"}, {kLlama3}, true},
       {{"chatglm-bpe", "dbrx", "smaug-bpe"}, {kLlama3}},
-      {{"qwen2", "deepseek-r1-qwen", "stablelm2", "megrez", "kormo", "hunyuan"}, {kQwen2}},
+      {{"qwen2", "deepseek-r1-qwen", "stablelm2", "megrez", "kormo", "hunyuan", "f2llmv2",
+        "solar-open", "grok-2"},
+       {kQwen2}},
+      {{"ufakzeka"}, {kUfakZeka}},
+      {{"jais-2"}, {kJais2}},
+      {{"bailingmoe", "bailingmoe2", "llada-moe"}, {kBailing}},
+      {{"exaone-moe"}, {kExaoneMoe}},
       {{"qwen35"}, {kQwen35}},
       {{"minicpm5"}, {kDigitTriple, kMiniCpm5}, true},
       {{"seed-coder"}, {kSeedCoder}},
       {{"tekken"}, {kTekken}, true, true},
-      {{"gpt-4o", "gigachat", "kanana2", "llama4", "talkie"}, {kGpt4o}},
+      {{"gpt-4o", "gigachat", "kanana2", "llama4", "talkie", "minimax-m2"}, {kGpt4o}},
       {{"tiny_aya", "cohere2moe"}, {kTriplesFromTheEnd, kGpt4o}},
       {{"youtu"}, {kYoutuAsian, kYoutu}, true},
       {{"kimi-k2"}, {kKimiK2}},
-      {{"deepseek-v3", "hunyuan-dense", "joyai-llm"}, {kDigitTriple, kHanKana, kDeepSeek3}},
+      {{"deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"},
+       {kDigitTriple, kHanKana, kDeepSeek3}},
       {{"deepseek-llm"},
        {kLineBreak, kDeepSeekLetters, kDeepSeekSymbols, kTrailingSpace, kAsianLetters,
         kDigitPattern}},

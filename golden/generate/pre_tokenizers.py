@@ -56,6 +56,31 @@ PIPELINES = {
         ),
         byte_level(),
     ],
+    "ufakzeka": [split(r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}" + REST), byte_level()],
+    "jais-2": [
+        split(
+            WORD
+            + r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
+            + "".join(rf"\s{{{count}}}(?!\S)|" for count in ("512", "256", "128", "64", "32", "16", "8", "4", "1,2"))
+            + r"\s{1}"
+        ),
+        byte_level(),
+    ],
+    "bailingmoe": [
+        split(
+            r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|"
+            r"\s+(?!\S)|\s+"
+        ),
+        byte_level(),
+    ],
+    "exaone-moe": [
+        split(
+            CONTRACTION
+            + r"|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}"
+            + r"| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+"
+        ),
+        byte_level(),
+    ],
     "minicpm5": [split(r"\p{N}{1,3}"), split(WORD + r"\p{N}+" + REST), byte_level()],
     "seed-coder": [
         split(

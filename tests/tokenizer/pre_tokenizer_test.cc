@@ -88,7 +88,7 @@ TEST(PreTokenizer, CutsAsTheTokenizersPackageDoes) {
     for (const rapidjson::Value& size : each[2].GetArray()) expected.push_back(size.GetUint());
     EXPECT_EQ(sizes, expected) << name << ": " << json_text_of(each[1]);
   }
-  EXPECT_EQ(names.size(), 18U);
+  EXPECT_EQ(names.size(), 22U);
 }
 
 TEST(PreTokenizer, FlagsAreThoseOfLlamaCpp) {
@@ -97,24 +97,25 @@ TEST(PreTokenizer, FlagsAreThoseOfLlamaCpp) {
     vocabulary.pre_tokenizer = name;
     return find_pre_tokenizer(vocabulary);
   };
-  for (const char* name : {"llama-bpe", "tekken", "lfm2", "falcon3"}) {
+  for (const char* name : {"llama-bpe", "tekken", "lfm2", "falcon3", "falcon-h1"}) {
     EXPECT_TRUE(spec(name).ignores_merges && spec(name).adds_bos) << name;
   }
-  for (const char* name : {"minicpm5", "youtu", "glm4"}) {
+  for (const char* name : {"minicpm5", "youtu", "glm4", "glm5"}) {
     EXPECT_TRUE(spec(name).ignores_merges && !spec(name).adds_bos) << name;
   }
-  for (const char* name : {"gpt-4o", "deepseek-v3", "command-r", "qwen2", "olmo", "dbrx"}) {
+  for (const char* name : {"gpt-4o", "minimax-m2", "deepseek-v3", "command-r", "qwen2",
+                           "exaone-moe", "olmo", "dbrx"}) {
     EXPECT_TRUE(!spec(name).ignores_merges && !spec(name).adds_bos) << name;
   }
 }
 
-// A run that a pattern looks over from each of its places would take hours.
+// A run that a pattern looks over from each of its places would take seconds.
 TEST(PreTokenizer, LongRunsTakeLinearTime) {
   const rapidjson::Document cases = read_json_file(source_path("tests/data/tokenizers/words.json"),
                                                    1 << 20, "run generate.pre_tokenizers again");
   std::set<std::string> names;
   for (const rapidjson::Value& each : cases.GetArray()) names.insert(json_text_of(each[0]));
-  constexpr size_t kRun = 300'000;
+  constexpr size_t kRun = 100'000;
   for (const std::string& name : names) {
     for (const char* unit :
          {" ", "\n", "7", "a", "A", "\xE4\xB8\xAD", "\xCC\x81", "!", "aA", "'"}) {
@@ -124,7 +125,7 @@ TEST(PreTokenizer, LongRunsTakeLinearTime) {
         const auto start = std::chrono::steady_clock::now();
         EXPECT_FALSE(words(name, run + end).empty());
         const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-        EXPECT_LT(seconds.count(), 10.0) << name << ": '" << unit << "'..." << end;
+        EXPECT_LT(seconds.count(), 2.0) << name << ": '" << unit << "'..." << end;
       }
     }
   }

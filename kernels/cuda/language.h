@@ -4,8 +4,8 @@
 // calls, and these words, so that kernels/emulated can run the same sources on the CPU.
 //
 // - Device: memory and launches. ASSAY_LAUNCH(device, shape, (kernel<...>), arguments...).
-// - Global<T>: an address in device memory, the form in which kernels get every pointer. x[i] is
-//   an element; range(first, count) is where so many of them are; from(first) begins there.
+// - Global<T>: an address in device memory, the form in which kernels get every pointer. x[i] is an
+//   element; range(first, count) is where so many of them are; from(first) begins there.
 // - ASSAY_SHARED(T, name, count), ASSAY_DYNAMIC_SHARED(T, name): arrays in shared memory, which a
 //   function takes as Shared<T>. range_of(shared, first, count) is where so many elements are.
 // - copy_to_shared(shared, index, global bytes, offset): begins to copy 16 bytes from a multiple of
@@ -22,25 +22,22 @@
 //   before the last has written, also before wait_for_launches(): not from the first-level cache,
 //   where an earlier kernel may have left what stood there then.
 // - load_weights<T, kReaders>(global bytes, offset, is_again): a T at a multiple of its size that
-// no
-//   kernel writes, which so many threads read alike. is_again: the thread has just read it, so that
-//   it comes from the first-level cache.
+//   no kernel writes, which so many threads read alike. is_again: the thread has just read it, so
+//   that it comes from the first-level cache.
 // - half_to_float(bits): a binary16.
 // - uniform(n): n, which all threads of the warp have alike, and of which the compiler now knows
 //   that. All of them must call it.
 // - opaque(n): n, of which the compiler does not know that it never changes. What follows from it
-// is
-//   then computed where it is needed, and not kept in registers over a loop around that.
+//   is then computed where it is needed, and not kept in registers over a loop around that.
 // - keep(value): it has been computed at this place at the latest; but not if nothing uses it.
 // - touch(parameter): a kernel's ASSAY_CONSTANT parameter comes to the cache of constants, so that
 //   nothing waits for it after wait_for_launches().
 // - reciprocal_near(x): 1 / x within a unit in the last place, of an x that is neither subnormal
-// nor
-//   so large that 1 / x would be.
+//   nor so large that 1 / x would be.
 // - multiply_16x16x8(a, b, sums): the tensor cores' product of whole numbers, by all lanes of a
-// warp
-//   (PTX mma.m16n8k16). Lane 4g + t brings in a[i] the bytes 4t to 4t + 3 of row g + 8i of sixteen,
-//   in b those of column g of eight, and gets added to sums[2i + j] row g + 8i times column 2t + j.
+//   warp (PTX mma.m16n8k16). Lane 4g + t brings in a[i] the bytes 4t to 4t + 3 of row g + 8i of
+//   sixteen, in b those of column g of eight, and gets added to sums[2i + j] row g + 8i times
+//   column 2t + j.
 // - multiply_16x16x8(a, b, start, sums): the same, added to `start` in all of `sums`.
 // - multiply_16x32x8(a, b, start, sums): likewise of twice the depth (mma.m16n8k32): a[2 + i] and
 //   b[1] have the bytes 16 + 4t to 16 + 4t + 3.

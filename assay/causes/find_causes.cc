@@ -213,9 +213,9 @@ std::string undecided_hint(Op op, const Network& network, const TensorStore& sto
   const std::string before = shared_inputs(op, network, store);
   return fmt::format(
       "{} is the first checkpoint of the reference that fails; in the judged log {} is no more "
-      "than "
-      "what {} give, and the reference does not have these, so that nothing tells which step{} to "
-      "{} is wrong: log the reference with --checkpoints ops, or give the model with --model",
+      "than what {} give, and the reference does not have these, so that nothing tells which "
+      "step{} to {} is wrong: log the reference with --checkpoints ops, or give the model with "
+      "--model",
       first, op.name() == first ? "it" : op.name(), logged_inputs(op, network, *comparison.got_log),
       before.empty() ? "" : fmt::format(" from {}, which both have,", before), op.name());
 }
@@ -273,8 +273,7 @@ std::string own_error_hint(const Model& model, const Comparison& comparison) {
   const Network network = Network::of_model(model, 1);
   return fmt::format(
       "{} is not what the model gives for {} as the same log holds it, and all before it is: look "
-      "at "
-      "the step from there to {}, or at what is logged under these names",
+      "at the step from there to {}, or at what is logged under these names",
       name, logged_inputs(*op, network, *comparison.got_log), name);
 }
 

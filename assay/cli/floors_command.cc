@@ -206,8 +206,7 @@ void add_floors(CLI::App& app, int& exit_code) {
   command->footer(
       "The policy holds each checkpoint to k times the greatest rel_l2 that it has between the "
       "first log\nand the others: assay compare REF GOT --policy FILE. docs/tolerances.md says "
-      "what "
-      "it refuses.");
+      "what it refuses.");
   command->callback([arguments, &exit_code] {
     exit_code =
         with_spooled_inputs([&](SpooledInputs& spooled) { return run(*arguments, spooled); });

@@ -117,9 +117,8 @@ void add_import(CLI::App& app, int& exit_code) {
             "assay compare --map");
   command->footer(
       "assay compare and analyze read the same files and folders themselves; docs/dumps.md says "
-      "what "
-      "is\nknown of each tool. Pickles (.pt) are opened by torch.load(weights_only=True) in the "
-      "Python that\nASSAY_PYTHON names, or python3.");
+      "what is\nknown of each tool. Pickles (.pt) are opened by torch.load(weights_only=True) in "
+      "the Python that\nASSAY_PYTHON names, or python3.");
   command->callback([arguments, &exit_code] { exit_code = run(*arguments); });
 }
 

@@ -373,8 +373,7 @@ void RunIndexer::check_ranks_of_sequences() const {
                       printable(sequences_[i]->sequence_, 40)),
           run_->path,
           "if it was given other tokens than they were, that is the fault; processes of which each "
-          "has "
-          "sequences of its own are no ranks of one another: leave out 'rank' and 'ranks'");
+          "has sequences of its own are no ranks of one another: leave out 'rank' and 'ranks'");
     }
   }
 }

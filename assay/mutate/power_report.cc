@@ -314,8 +314,7 @@ void write_power_markdown(const Power& power, const TextSink& out) {
     }
   }
   out("\n## Taken out\n\nWhat nobody can observe is no fault of the catalogue:\n\n| mistake | why "
-      "it "
-      "cannot be seen |\n|---|---|\n");
+      "it cannot be seen |\n|---|---|\n");
   for (const auto& [what, why] : unobservable_faults())
     out(fmt::format("| {} | {} |\n", what, why));
   if (power.sensitivity.empty()) return;

@@ -72,8 +72,7 @@ class Budgets {
  private:
   static constexpr const char* kHint =
       "\n  If that is meant: ASSAY_RECORD_BUDGETS=1 build/release/bin/cuda_budgets_test, and "
-      "commit "
-      "tests/cuda_budgets/budgets.json with the reason.";
+      "commit tests/cuda_budgets/budgets.json with the reason.";
 
   std::map<std::string, Costs> read(const std::string& section) {
     std::map<std::string, Costs> result;

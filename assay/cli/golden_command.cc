@@ -36,6 +36,15 @@ struct GoldenArguments {
   MeasuredArguments measured;
 };
 
+// A model that is named twice is checked or accepted once.
+std::vector<std::string> distinct(const std::vector<std::string>& models) {
+  std::vector<std::string> once;
+  for (const std::string& model : models) {
+    if (std::ranges::find(once, model) == once.end()) once.push_back(model);
+  }
+  return once;
+}
+
 std::vector<std::string> models_of(const GoldenArguments& arguments) {
   if (arguments.models.empty()) return golden_models(arguments.root);
   for (const std::string& model : arguments.models) golden_folder(arguments.root, model);
@@ -391,7 +400,10 @@ CLI::App* add_action(CLI::App& golden, const char* name, const char* help, Actio
                                          : "Models: names of folders in --folder");
   if (!all) models->required();
   command->add_option("--folder", arguments->root, "The folder of all goldens (default golden)");
-  command->callback([arguments, action, &exit_code] { exit_code = action(*arguments); });
+  command->callback([arguments, action, &exit_code] {
+    arguments->models = distinct(arguments->models);
+    exit_code = action(*arguments);
+  });
   return command;
 }
 

@@ -42,6 +42,7 @@ TEST_F(GoldenCommand, VerifyPassesWhatIsAsStated) {
   EXPECT_EQ(outcome.out,
             "verified  tiny, 2 fixtures; layers within 3e-06, logits within 1.2e-05 (3 x "
             "f32_vs_f64)\n");
+  EXPECT_EQ(golden({"verify", "tiny", "tiny"}).out, outcome.out) << "named twice, checked once";
   // Breaks if an engine that is held to no snapshot looked as if it were.
   EXPECT_THAT(outcome.err, HasSubstr("snapshots.json is not there, nor in another golden: that the "
                                      "engine still computes what it did was not verified"));

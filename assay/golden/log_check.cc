@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "assay/compare/checkpoint_order.h"
+#include "assay/compare/compare_logs.h"
 #include "assay/compare/self_check.h"
 #include "assay/golden/floors.h"
 #include "assay/golden/stated_choices.h"
@@ -98,6 +99,7 @@ class LogCheck {
     for (const auto& [checkpoint, positions] : seen_) check_positions(checkpoint, positions);
     check_tolerances();
     fail_if(choices_.check_smallest());
+    check_evidence();
   }
 
  private:
@@ -194,6 +196,31 @@ class LogCheck {
     } catch (const Error& error) {
       fail(fmt::format("cannot be compared with: {}", error.what()));
     }
+  }
+
+  // A log that holds the same must be shown to be right, whole: heads without sketches, or logits
+  // that do not say which token they choose, would leave any engine unproven.
+  void check_evidence() const {
+    CompareOptions options;
+    options.policy = floor_policy(manifest_, file_);
+    options.whole_required = true;
+    const Comparison itself = compare_logs(path_, path_, options);
+    if (itself.pass) return;
+    const auto refuse = [&](const CheckpointName& checkpoint, int64_t token_idx,
+                            std::string_view reason) {
+      fail(fmt::format("cannot show that a log equal to it is right: '{}' at {}: {}",
+                       checkpoint.name, token_idx, reason));
+    };
+    if (itself.first_divergence) {
+      const FirstDivergence& first = *itself.first_divergence;
+      refuse(first.checkpoint, first.token_idx,
+             fmt::format("fails by {}", metric_name(first.metric)));
+    }
+    if (const auto& first = itself.evidence.first_unproven) {
+      refuse(first->checkpoint, first->token_idx, first->reason);
+    }
+    fail(fmt::format("cannot show that a log equal to it is right: {}",
+                     verdict_name(itself.verdict)));
   }
 
   void demand(const std::string& checkpoint) const {

@@ -1,8 +1,12 @@
 // What assay golden review and accept say of a golden that is held to something else.
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <filesystem>
 #include <sstream>
 
+#include "assay/log/sketch.h"
 #include "tests/cli/golden_command.h"
 
 namespace assay {
@@ -13,7 +17,14 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 
-class GoldenReview : public GoldenCommand {};
+class GoldenReview : public GoldenCommand {
+ protected:
+  // The sketch of [1, 1, 1, 1], as a member of a record.
+  static std::string sketch_of_ones() {
+    const std::vector<float> ones(4, 1.0F);
+    return fmt::format(R"(, "sketch": [{}])", fmt::join(compute_sketch(ones), ", "));
+  }
+};
 
 // Breaks if a whole layer, or an op of one, could go from the logs together with its floors.
 TEST_F(GoldenReview, ALogThatLacksALayerIsRefused) {
@@ -98,7 +109,7 @@ TEST_F(GoldenReview, WhatGoesFromAGoldenIsToldByNameAndEndsTheReviewWithOne) {
     put_log("f32.jsonl", thin, ".new");
     return golden({"review"});
   };
-  outcome = with_values("[1]");
+  outcome = with_values("[1]" + sketch_of_ones());
   EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("\n    1 record of layer_0_output would go, or hold less\n"));
   golden({"reject"});
@@ -175,6 +186,50 @@ TEST_F(GoldenReview, WhatAManifestStatesOfChoicesIsHeldToTheLog) {
   EXPECT_EQ(verify_with("\"padding_ids\": []", "\"padding_ids\": [0]").exit_code, 0);
   EXPECT_THAT(verify_with("\"padding_ids\": []", "\"padding_ids\": [3]").err,
               HasSubstr("f32.jsonl: chooses 0 at 3, and the manifest states 3 in "));
+  // All are padding: none would be held to what is stated.
+  EXPECT_THAT(verify_with("\"padding_ids\": []", "\"padding_ids\": [0, 1, 2, 3]").err,
+              HasSubstr("f32.jsonl: chooses no padding, and the manifest states 2 in "
+                        "logs[f32.jsonl].greedy[0], which is one of its padding_ids; "));
+}
+
+// Breaks if a golden were taken with which no engine, however right, could be in parity.
+TEST_F(GoldenReview, ALogThatCouldNotShowAnEqualOneIsRefused) {
+  const std::string log = golden_->contents().at("f32.jsonl");
+  const std::string with_sketch = R"([1, 1, 1], "n": 4)" + sketch_of_ones();
+  const struct {
+    const char* checkpoint;
+    const char* values;
+    const char* message;
+  } cases[] = {
+      {"layer_0_output", R"([1, 1, 1], "n": 4)",
+       "'layer_0_output' at 0: only a part of it was compared, and whole evidence is required"},
+      {"logits", R"([1, 1, 1], "n": 4)",
+       "'logits' at 0: only a part of it was compared, and whole evidence is required"},
+      {"logits", with_sketch.c_str(), "'logits' at 0: neither log tells which element it chooses"},
+      {"layer_0_output",
+       R"(["Infinity", 1, 1, 1], "summary": {"min": 1, "max": 1, "nonfinite": 0})",
+       "'layer_0_output' at 0: the reference contradicts itself there"}};
+  for (const auto& [checkpoint, values, message] : cases) {
+    SCOPED_TRACE(values);
+    std::string bad = log;
+    const size_t at =
+        bad.find("[1", bad.find("\"values\"", bad.find('"' + std::string(checkpoint) + '"')));
+    ASSERT_NE(at, std::string::npos);
+    bad.replace(at, bad.find(']', at) + 1 - at, values);
+    golden_->write("", "");
+    put_log("f32.jsonl", bad, ".new");
+    for (const char* action : {"review", "accept"}) {
+      expect_refused(
+          golden({action}),
+          std::string("f32.jsonl.new: cannot show that a log equal to it is right: ") + message);
+    }
+    golden({"reject"});
+    put_log("f32.jsonl", bad);
+    const Outcome verified = golden({"verify"});
+    EXPECT_EQ(verified.exit_code, 2);
+    EXPECT_THAT(verified.err,
+                HasSubstr("f32.jsonl: cannot show that a log equal to it is right: "));
+  }
 }
 
 // Breaks if a golden were taken that nothing, or anything, is within the tolerance of.

@@ -78,6 +78,9 @@ TEST(StatedChoices, PaddingIsNotChosen) {
               HasSubstr("chooses 2"));
   EXPECT_EQ(problem(stating({3}), {summary(1, 40, {{40, 5}, {41, 4}})}, padding), "")
       << "the five largest are all padding";
+  EXPECT_EQ(problem(stating({40}), {summary(1, 40, {{40, 5}, {41, 4}})}, padding),
+            "chooses no padding, and the manifest states 40 in logs[f32.jsonl].greedy[0], which is "
+            "one of its padding_ids");
 }
 
 // Breaks if a choice of the oracle's were called clearer, or less clear, than the log shows it.

@@ -10,7 +10,6 @@
 namespace assay {
 namespace {
 
-constexpr std::string_view kNoFact = "the logs have no value, sketch or summary of it in common";
 constexpr std::string_view kOnlyZeros =
     "the values in common are all zero, and nothing else is in common";
 constexpr std::string_view kOnlyPart =

@@ -46,6 +46,8 @@ inline constexpr std::string_view kOffsetOfSome =
     "counts the positions of all alike";
 inline constexpr std::string_view kAfterFlip = "it follows from a flip of experts that were level";
 
+inline constexpr std::string_view kNoFact =
+    "the logs have no value, sketch or summary of it in common";
 inline constexpr std::string_view kNoElements = "it has no elements";
 inline constexpr std::string_view kOnlyInfinite = "the values in common are all infinite";
 inline constexpr std::string_view kUnclearNonfinite =

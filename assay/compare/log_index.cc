@@ -105,7 +105,8 @@ void LogIndex::find_rows() {
   }
   std::map<int64_t, int32_t> rows_at;  // of the sequences, by their first token
   const auto look_at = [&](const IndexEntry& entry) {
-    const bool shows = entry.is_sequence || per_token[static_cast<size_t>(entry.checkpoint)];
+    const bool shows = entry.is_sequence || (per_token[static_cast<size_t>(entry.checkpoint)] &&
+                                             has_several_columns(entry.n, entry.rows));
     if (entry.rows > 1 && shows) rows_at[entry.token_idx] = entry.rows;
   };
   for (const IndexEntry& entry : entries_) {

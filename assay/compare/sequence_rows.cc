@@ -43,7 +43,10 @@ int32_t SequenceRows::rows_of(const Record& record, const RecordPlace& place) {
 }
 
 bool SequenceRows::shows_sequence(const Record& record, const RecordPlace& place) const {
-  if (!record.dims) return has_one_dimension(record.checkpoint);
+  if (!record.dims) {
+    return has_one_dimension(record.checkpoint) &&
+           has_several_columns(record.n, leading_rows(record, place.bytes));
+  }
   try {
     return parse_dims(*record.dims, record.shape).is_sequence();
   } catch (const Error& error) {

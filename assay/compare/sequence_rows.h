@@ -17,6 +17,11 @@ int32_t leading_rows(const Record& record, int64_t bytes);
 // Whether a token has one row of the checkpoint, and no heads or experts.
 bool has_one_dimension(const std::string& checkpoint);
 
+// [H, 1] is one token's column, not H tokens: no network has a width or a vocabulary of 1.
+inline bool has_several_columns(int64_t n, int32_t rows) {
+  return n > rows;
+}
+
 // The records of one log that are of whole sequences, by the rules of LogIndex.
 class SequenceRows {
  public:

@@ -139,10 +139,12 @@ constexpr std::pair<std::string_view, std::string_view> kAdvice[] = {
 // Whether the first record that is unproven is a row of one of several tokens.
 bool is_row(const Comparison& comparison) {
   const EvidenceCounts::Place& first = *comparison.evidence.first_unproven;
+  // The first row may have values.
+  const int32_t least = first.reason == kNoFact ? 0 : 1;
   const auto holds = [&](const std::shared_ptr<const LogIndex>& log, int64_t token_idx) {
     if (!log) return false;
     const int64_t place = log->find(log->names().find(first.checkpoint.name), token_idx);
-    return place >= 0 && log->entry(place).row > 0;
+    return place >= 0 && log->entry(place).row >= least;
   };
   return holds(comparison.ref_log, first.token_idx) ||
          holds(comparison.got_log, first.token_idx + comparison.alignment.offset);
@@ -183,9 +185,10 @@ std::string incomplete_advice(const Comparison& comparison) {
            "--evidence any";
   }
   if (!is_gap && is_row(comparison)) {
-    return "it is a row of a record of several tokens, whose first values are in the first row: "
-           "log "
-           "all values, or a record for each token";
+    return "it is a row of a record of several tokens, whose first values are in the first row, "
+           "and "
+           "whose sketch and summary show none of its rows: log all values, or a record for each "
+           "token";
   }
   if (!is_gap) {
     const bool part = comparison.whole_required && first.reason != kMissing;

@@ -185,6 +185,15 @@ TEST_F(IncompleteText, RowsOfAHeadNeedAllValues) {
   const std::string advice = text(head, head);
   EXPECT_THAT(advice, HasSubstr("the first embedding at token 1"));
   EXPECT_THAT(advice, HasSubstr("log all values, or a record for each token"));
+  // A sketch of all rows is on both sides, and shows none of them.
+  const std::string sketch =
+      R"({"checkpoint":"embedding","token_idx":0,"dtype":"f32","shape":[4,8],"n":32,"values":[],)"
+      R"("summary":{"min":-1,"max":1,"mean":0,"l2":2,"nonfinite":0}})"
+      "\n";
+  const std::string other = text(sketch, sketch);
+  EXPECT_THAT(other, HasSubstr("the first embedding at token 0"));
+  EXPECT_THAT(other, HasSubstr("whose sketch and summary show none of its rows: log all values, or "
+                               "a record for each token"));
 }
 
 TEST_F(IncompleteText, AfterASplitTheOtherEngineIsToFollow) {

@@ -9,12 +9,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "assay/cli/output.h"
 #include "assay/dump/dump_files.h"
 #include "assay/dump/dump_log.h"
+#include "assay/dump/printed_tensors.h"
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/new_file.h"
@@ -47,10 +47,18 @@ bool may_be_log(std::string_view text) {
   return first == std::string_view::npos || text[first] == '{' || text[first] == '\xEF';
 }
 
-// Of what is not a log only the beginning, which its reader names: it may have no end.
+void keep_copy(int to, std::string_view text, const std::string& shown) {
+  if (write_all(to, text)) return;
+  throw Error(std::string("cannot keep a copy of it: ") + std::strerror(errno), shown,
+              "set TMPDIR to a folder with room for it");
+}
+
+// Of what is neither a log nor a text of printed tensors only the beginning, which its reader
+// names: it may have no end. Printed text may begin with much else.
 void copy_log(int from, int to, const std::string& shown) {
   std::vector<char> buffer(size_t{1} << 20);
-  bool is_start = true;
+  std::string start;
+  bool is_known = false;
   for (;;) {
     check_interrupted();
     const ssize_t got = read(from, buffer.data(), buffer.size());
@@ -58,25 +66,14 @@ void copy_log(int from, int to, const std::string& shown) {
     if (got < 0) throw Error(std::string("cannot read: ") + std::strerror(errno), shown);
     if (got == 0) return;
     const std::string_view text(buffer.data(), static_cast<size_t>(got));
-    if (!write_all(to, text)) {
-      throw Error(std::string("cannot keep a copy of it: ") + std::strerror(errno), shown,
-                  "set TMPDIR to a folder with room for it");
-    }
-    if (std::exchange(is_start, false) && !may_be_log(text)) return;
+    keep_copy(to, text, shown);
+    if (is_known) continue;
+    start += text;
+    is_known = may_be_log(start) || begins_printed(start);
+    const bool is_binary = text.find('\0') != std::string_view::npos;
+    if (!is_known && (is_binary || start.size() >= kPrintedSearched)) return;
+    if (is_known) start = {};
   }
-}
-
-void copy_dump(const std::string& path, int to) {
-  DumpOptions options;
-  options.work = temporary_folder();
-  const auto imported = dump_to_log(path, options, [&](std::string_view text) {
-    check_interrupted();
-    if (!write_all(to, text)) {
-      throw Error(std::string("cannot keep it as a log: ") + std::strerror(errno), path,
-                  "set TMPDIR to a folder with room for it");
-    }
-  });
-  for (const std::string& warning : imported.warnings) print_warning(warning);
 }
 
 }  // namespace
@@ -93,12 +90,7 @@ SpooledInputs::~SpooledInputs() {
 std::string SpooledInputs::path_of(const std::string& path) {
   const bool standard_input = path == "-" || path == "/dev/stdin";
   if (path != "-" && !is_pipe(path)) {
-    if (!is_dump(path)) return path;
-    const int copy = temporary_file();
-    const std::string place = keep(copy, path);
-    dumps_.insert(place);
-    copy_dump(path, copy);
-    return place;
+    return is_dump(path) ? as_log(path, path) : path;
   }
   if (standard_input && standard_input_taken_) {
     throw Error("standard input can be read only once", path, "give a file for the other log");
@@ -110,6 +102,24 @@ std::string SpooledInputs::path_of(const std::string& path) {
   const int copy = temporary_file();
   const std::string place = keep(copy, path);
   copy_log(from, copy, standard_input ? "standard input" : path);
+  return is_printed(place) ? as_log(place, path) : place;
+}
+
+// The log of a dump.
+std::string SpooledInputs::as_log(const std::string& dump, const std::string& path) {
+  const int copy = temporary_file();
+  const std::string place = keep(copy, path);
+  dumps_.insert(place);
+  DumpOptions options;
+  options.work = temporary_folder();
+  auto imported = dump_to_log(dump, options, [&](std::string_view text) {
+    check_interrupted();
+    if (!write_all(copy, text)) {
+      throw Error(std::string("cannot keep it as a log: ") + std::strerror(errno), path,
+                  "set TMPDIR to a folder with room for it");
+    }
+  });
+  print_warnings(imported.warnings);
   return place;
 }
 

@@ -30,6 +30,7 @@ class SpooledInputs {
 
  private:
   std::string keep(int file, const std::string& path);
+  std::string as_log(const std::string& dump, const std::string& path);
 
   std::vector<int> files_;
   std::map<std::string, std::string> given_;  // by the path of the copy

@@ -29,7 +29,6 @@ constexpr std::string_view kNewMarker = "common_debug_cb_eval:";
 constexpr std::string_view kMarkers[] = {"ggml_debug:", kNewMarker};
 constexpr std::string_view kSum = "sum = ";
 constexpr std::string_view kTokenCount = "number of input tokens = ";
-constexpr size_t kSearched = size_t{4} << 20;  // bytes
 // Half of the built-in tolerance: an error that printing alone makes must not look like one.
 constexpr double kMostRounding = 0.005;
 
@@ -442,6 +441,15 @@ class PrintedLog {
 
 }  // namespace
 
+bool begins_printed(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos || text[first] == '{') return false;  // a log
+  return std::ranges::any_of(kMarkers, [&](std::string_view marker) {
+    const size_t found = text.find(marker);
+    return found != std::string_view::npos && text.find(" = {", found) != std::string_view::npos;
+  });
+}
+
 bool is_printed(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return false;
@@ -455,12 +463,9 @@ bool is_printed(const std::string& path) {
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string::npos || text[first] == '{') return false;  // a log
   const size_t begun = text.size();
-  text.resize(kSearched);
+  text.resize(kPrintedSearched);
   read(begun);
-  return std::ranges::any_of(kMarkers, [&](std::string_view marker) {
-    const size_t found = text.find(marker);
-    return found != std::string_view::npos && text.find(" = {", found) != std::string_view::npos;
-  });
+  return begins_printed(text);
 }
 
 ImportedDump printed_to_log(const std::string& path, const DumpOptions& options,

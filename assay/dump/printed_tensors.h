@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -8,9 +9,13 @@
 
 namespace assay {
 
-// Whether the file is text in which llama.cpp's llama-eval-callback printed tensors, or the hooks
-// of its examples/model-conversion printed what modules of PyTorch computed. Only the first 4 MiB
-// are searched.
+// Of a text, what is searched for a printed tensor: its first bytes.
+inline constexpr size_t kPrintedSearched = size_t{4} << 20;
+
+// Whether a tensor is printed in that beginning of a text: by llama.cpp's llama-eval-callback, or
+// by the hooks of its examples/model-conversion, of what modules of PyTorch computed.
+bool begins_printed(std::string_view text);
+// Whether the file is such a text.
 bool is_printed(const std::string& path);
 
 // Passes the text to `sink` as a log, by the names that it has: the first values of each row, which

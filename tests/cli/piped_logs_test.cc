@@ -66,6 +66,30 @@ TEST_F(PipedLogs, WhatIsNoLogIsNotReadToItsEnd) {
             "JSON object\n");
 }
 
+// Breaks if what llama-eval-callback prints had to go through a file.
+TEST_F(PipedLogs, PrintedTensorsAreReadAsFromAFile) {
+  const std::string printed = put("eval.txt",
+                                  "loading the model\n"
+                                  "common_debug_cb_eval:   embd = (f32)   GET_ROWS(a{3, 8, 1, 1}, "
+                                  "b{1, 1, 1, 1}}) = {3, 1, 1, 1}\n"
+                                  "    [\n        [\n"
+                                  "            [      1.4085,       2.2274,      -1.1977  ],\n"
+                                  "        ],\n    ]\n    sum = 2.438200\n");
+  const std::string log = put("embd.jsonl", line("embd", 0, {1.4085F, 2.2274F, -1.1977F}));
+  const std::string wrong = put("wrong.jsonl", line("embd", 0, {1.4085F, 2.2274F, 1.1977F}));
+  EXPECT_THAT(said("compare " + log + " " + printed, 0), HasSubstr("IN PARITY"));
+  // In pieces, too: the first shows no tensor.
+  const std::string pieces = "<(head -c 9 " + printed + "; sleep 0.2; tail -c +10 " + printed + ")";
+  for (const std::string& pipe : {"- < " + printed, pieces}) {
+    EXPECT_THAT(said("compare " + log + " " + pipe, 0), HasSubstr("IN PARITY")) << pipe;
+    EXPECT_THAT(said("compare " + wrong + " " + pipe, 1), HasSubstr("DIVERGED")) << pipe;
+  }
+  EXPECT_THAT(said("compare " + log + " - < <(head -c 9 " + printed + ")", 2),
+              StartsWith("assay: -:1: is not valid"));
+  const std::string torn = put("torn.txt", contents(printed).substr(0, 200));
+  EXPECT_THAT(said("analyze - < " + torn, 2), StartsWith("assay: -:"));
+}
+
 TEST_F(PipedLogs, WarningsNameWhatWasGiven) {
   const std::string warning = "-:3: the last line is cut off and was left out";
   EXPECT_THAT(said("compare " + ref_ + " - < " + torn_, 0),

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "assay/causes/find_causes.h"
+#include "assay/compare/checkpoint_order.h"
 #include "assay/compare/log_index.h"
 #include "assay/compare/log_probabilities.h"
 #include "assay/compare/nothing_in_common.h"
@@ -130,6 +131,12 @@ void require_right_checkpoints(const Feature& feature, const Precision& precisio
   }
 }
 
+// What find_output() takes.
+bool is_output(const std::string& checkpoint) {
+  const CheckpointName name = parse_checkpoint_name(checkpoint);
+  return checkpoint == kLogitsName || (name.layer >= 0 && name.op == "output");
+}
+
 bool is_whole(const TableCell& cell) {
   return cell.checkpoint == kLogitsName && cell.error->whole == cell.error->total;
 }
@@ -215,6 +222,12 @@ void judge_figures(const Feature& feature, const Precision& precision, TableCell
   if (cell.error->total != std::ssize(feature.tokens)) {
     throw Error(fmt::format("is of {} positions, and the case has {}", cell.error->total,
                             feature.tokens.size()));
+  }
+  if (cell.finding == Finding::kHonoured && !is_output(cell.checkpoint)) {
+    throw Error(
+        fmt::format("is 'honoured' by '{}', and conform judges logits or the output of the "
+                    "last layer",
+                    printable(cell.checkpoint, 60)));
   }
   const double error = cell.error->rel_l2;
   if (!(error <= precision.tolerance)) {

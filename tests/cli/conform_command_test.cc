@@ -338,6 +338,9 @@ TEST_F(CombinedRuns, AreJudgedByTheirFigures) {
   const std::string part = contents(ran({"--command", summaries}, "2.json", {"rope_theta"}));
   EXPECT_EQ(asked(from(part)).exit_code, 0);
   expect_usage(from(with(part, "from_nearest_mistake", "null")), "without from_nearest_mistake");
+  expect_usage(
+      from(with(part, "checkpoint", "\"embedding\"")),
+      "'honoured' by 'embedding', and conform judges logits or the output of the last layer");
   const Outcome near = asked(from(with(part, "from_nearest_mistake", "1e-6")));
   EXPECT_EQ(near.exit_code, 2);
   EXPECT_THAT(near.err,

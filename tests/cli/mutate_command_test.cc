@@ -39,6 +39,20 @@ TEST_F(MutateCommand, WritesTheLogOfAFaultyEngine) {
   EXPECT_THAT(comparison.out, HasSubstr("\"first_divergence\":{\"checkpoint\":\"layer_0_attn\""));
 }
 
+// Breaks if -o, --faults or --folder were passed over where one fault's log is written.
+TEST_F(MutateCommand, FlagsOfTheCatalogueDoNotGoWithOneFault) {
+  const std::pair<const char*, std::vector<std::string>> cases[] = {
+      {"--output", {"-o", folder_ + "/report"}}, {"--faults", {"--faults", "kv-*"}},
+      {"--folder", {"--folder", "golden"}},      {"--small-only", {"--small-only"}},
+      {"--threads", {"--threads", "2"}},         {"--noise-runs", {"--noise-runs", "1"}}};
+  for (const auto& [name, flags] : cases) {
+    std::vector<std::string> arguments = {"mutate",   model_,  "--fault", "kv-k-shifted",
+                                          "--tokens", "1,287", "--log",   folder_ + "/log"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    expect_error(arguments, "--fault excludes " + std::string(name) + "; see assay mutate --help");
+  }
+}
+
 TEST_F(MutateCommand, WhatIsMissingIsSaid) {
   expect_error({"mutate", "--fault", "scale-missing"},
                "--fault: no model is given; give a model file (GGUF) too");

@@ -79,7 +79,12 @@ class Dataset:
         return "/".join((self.root, *parts))
 
     def open(self, *parts):
-        return self.files.open(self.path(*parts), "rb") if self.files else open(self.path(*parts), "rb")
+        path = self.path(*parts)
+        if self.files:
+            return self.files.open(path, "rb")
+        if os.path.exists(path) and not os.path.isfile(path):  # a pipe may wait for ever
+            raise OSError(f"{path}: is not a regular file")
+        return open(path, "rb")
 
     def duckdb(self):
         """A connection of one thread that reads this dataset's files, and what they are called there."""

@@ -41,6 +41,19 @@ class Places(FleetCase):
             run.unlink()
             self.assertEqual(os.listdir(self.folder / "nights"), [])
 
+    def test_a_pipe_in_the_dataset_is_not_waited_for(self):
+        """Breaks if a run whose run.json or log.parquet is a pipe kept the others from being judged."""
+        self.assertEqual(self.fleet("add", "nights", *self.logs.glob("*/0-*.jsonl")).returncode, 0)
+        runs = sorted((self.folder / "nights").iterdir())
+        for run, name in zip(runs, ("run.json", "log.parquet")):
+            (run / name).unlink()
+            os.mkfifo(run / name)
+        answer = self.fleet("compare", "nights")
+        self.assertEqual(answer.returncode, 2)
+        said = [line for line in answer.stderr.splitlines() if "warning" not in line]
+        self.assertIn(f"assay: {runs[0].name}: {runs[0].name}/run.json: is not a regular file; add the run again", said)
+        self.assertTrue(any(line.startswith(f"assay: {runs[1].name}/log.parquet: ") for line in said), said)
+
     def test_a_log_may_have_any_name(self):
         """As for assay compare; what is no file, and would be waited for, is an error."""
         log = next(self.logs.glob("*/0-a.jsonl"))

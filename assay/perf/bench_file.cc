@@ -24,6 +24,14 @@ std::string text_member(const Value& object, const char* key) {
   return json_text_of(member->value);
 }
 
+// Of a key that is there twice one value would decide, and it is not known which. Others than
+// these may be: counters have names of the user's.
+void reject_twice(const Value& object, const char* key, const std::string& where) {
+  int64_t count = 0;
+  for (const auto& member : object.GetObject()) count += member.name == key ? 1 : 0;
+  if (count > 1) throw Error(fmt::format("has the key '{}' twice", key), where, kBenchHint);
+}
+
 double nanoseconds(std::string_view unit, const std::string& where) {
   if (unit == "ns") return 1;
   if (unit == "us") return 1e3;
@@ -60,6 +68,7 @@ std::map<std::string, std::string> read_context(const Value& document) {
 }
 
 double time_of(const Value& entry, const std::string& where) {
+  for (const char* key : {"real_time", "time_unit"}) reject_twice(entry, key, where);
   const auto time = entry.FindMember("real_time");
   if (time == entry.MemberEnd() || !time->value.IsNumber()) {
     throw Error("'real_time' is missing or not a number", where, kBenchHint);
@@ -102,6 +111,7 @@ BenchFile read_bench_file(const std::string& path) {
       !document["benchmarks"].IsArray()) {
     throw Error("'benchmarks' is missing or not an array", path, kBenchHint);
   }
+  for (const char* key : {"benchmarks", "context"}) reject_twice(document, key, path);
   BenchFile bench{path, {}, read_context(document), {}, {}};
   for (const Value& entry : document["benchmarks"].GetArray()) {
     if (!entry.IsObject())

@@ -51,6 +51,12 @@ TEST_F(BenchFileTest, RefusesWhatIsNoResult) {
   expect_error(start + R"("time_unit": "ns"}]})",
                "benchmark 'add': 'real_time' is missing or not a number");
   expect_error(start + R"("real_time": 0, "time_unit": "ns"}]})", "which is not a time");
+  expect_error(start + R"("real_time": 1, "real_time": 9, "time_unit": "ns"}]})",
+               "has the key 'real_time' twice");
+  expect_error(start + R"("real_time": 1, "time_unit": "ns", "time_unit": "s"}]})",
+               "has the key 'time_unit' twice");
+  expect_error(start + R"("real_time": 1, "time_unit": "ns"}], "benchmarks": []})",
+               "has the key 'benchmarks' twice");
   expect_error(start + R"("real_time": -1, "time_unit": "ns"}]})", "which is not a time");
   expect_error(start + R"("real_time": 1e308, "time_unit": "s"}]})", "which is not a time");
   expect_error(start + R"("real_time": 1, "time_unit": "years"}]})", "time_unit 'years'");

@@ -149,6 +149,26 @@ SnapshotChange change_of(const GoldenSnapshots& all_before, const Snapshot& befo
   return change;
 }
 
+// What the manifest has floors of, a checkpoint or a kind of them, was computed.
+void add_missing_checkpoints(const GoldenManifest& manifest, const GoldenSnapshots& snapshots,
+                             std::vector<std::string>& problems) {
+  std::set<std::string> held(snapshots.checkpoints.begin(), snapshots.checkpoints.end());
+  for (const std::string& checkpoint : snapshots.checkpoints) {
+    held.insert(checkpoint_kind(checkpoint));
+  }
+  std::set<std::string> missing;
+  for (const GoldenFile& file : manifest.files) {
+    for (const auto* table : {&file.floors, &file.floors_by_checkpoint}) {
+      for (const auto& [name, floors] : *table) {
+        if (held.count(name) == 0) missing.insert(name);
+      }
+    }
+  }
+  for (const std::string& name : missing) {
+    problems.push_back(fmt::format("has no '{}', of which the manifest has floors", name));
+  }
+}
+
 }  // namespace
 
 std::optional<GoldenSnapshots> read_snapshots(const std::string& folder) {
@@ -199,6 +219,7 @@ std::vector<std::string> snapshot_problems(const GoldenManifest& manifest,
   if (snapshots.model != manifest.model) {
     problems.push_back(fmt::format("is of the model '{}'", snapshots.model));
   }
+  add_missing_checkpoints(manifest, snapshots, problems);
   std::set<const Snapshot*> known;
   for (const GoldenFile& file : manifest.files) {
     std::set<std::string> prompts;

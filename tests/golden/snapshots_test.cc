@@ -82,6 +82,16 @@ TEST(Snapshots, MustBeThoseOfTheManifest) {
                           "has a snapshot of F32 exact other, of which there is no golden"));
 }
 
+// What would break: a checkpoint whose bits are no longer checked anywhere.
+TEST(Snapshots, HaveEachCheckpointOfWhichThereAreFloors) {
+  const GoldenManifest manifest = parse_golden_manifest(manifest_text(), "manifest.json");
+  GoldenSnapshots snapshots = example();
+  snapshots.checkpoints = {"embedding", "layer_1_output"};
+  EXPECT_THAT(snapshot_problems(manifest, snapshots),
+              ElementsAre("has no 'layer_0_output', of which the manifest has floors",
+                          "has no 'logits', of which the manifest has floors"));
+}
+
 TEST(Snapshots, ReportsTheFirstChangedCheckpointAndTheSizeInFloors) {
   const GoldenManifest manifest = parse_golden_manifest(manifest_text(), "manifest.json");
   const GoldenSnapshots before = example();

@@ -125,8 +125,7 @@ constexpr std::pair<std::string_view, std::string_view> kAdvice[] = {
      "run the same tokens in both, or accept what is excused with --evidence any"},
     {kUnchosen,
      "check how the engine chooses tokens; if it draws them, say so in the header (\"sampling\"); "
-     "if "
-     "it follows another log, compare with that one"},
+     "if it follows another log, compare with that one"},
     {kDoubtfulOffset,
      "name the tokens in both headers (\"tokens\"), or give the offset with --align"},
     {kOffsetOfSome,
@@ -186,9 +185,8 @@ std::string incomplete_advice(const Comparison& comparison) {
   }
   if (!is_gap && is_row(comparison)) {
     return "it is a row of a record of several tokens, whose first values are in the first row, "
-           "and "
-           "whose sketch and summary show none of its rows: log all values, or a record for each "
-           "token";
+           "and whose sketch and summary show none of its rows: log all values, or a record for "
+           "each token";
   }
   if (!is_gap) {
     const bool part = comparison.whole_required && first.reason != kMissing;

@@ -120,13 +120,24 @@ void check_surfaces(const std::vector<std::string>& surfaces) {
   }
 }
 
+// Why a record that is not the same has no distance from the other.
+std::string why_infinite(const RecordResult& result) {
+  if (!result.failed()) return fmt::format("nothing is shown: {}", result.reason);
+  if (result.failing_metric == Metric::kSize) return "the tensors have other sizes";
+  if (result.failing_metric == Metric::kContradiction) {
+    return fmt::format("the log contradicts itself: {}", result.reason);
+  }
+  return "values are no numbers";
+}
+
 // How far a log is from another, checkpoint by checkpoint as the network computes.
 struct Distances {
   struct OfCheckpoint {
     double rel_l2 = 0;       // root mean square over positions; infinite where there is none
     int64_t token_idx = -1;  // of the first that is not the same to the bit
     double rel_l2_there = 0;
-    double worst_failed = 0;  // of records that say otherwise, not of those that say nothing
+    std::string why_infinite;  // that distance
+    double worst_failed = 0;   // of records that say otherwise, not of those that say nothing
   };
   std::map<std::pair<int64_t, std::string>, OfCheckpoint> of;  // by order and name
   int64_t compared = 0;
@@ -161,6 +172,7 @@ Distances distances(const std::string& ref, const std::string& got) {
     if (!same && (one.token_idx < 0 || result.token_idx < one.token_idx)) {
       one.token_idx = result.token_idx;
       one.rel_l2_there = rel_l2;
+      one.why_infinite = why_infinite(result);
     }
     ++counts[key];
     ++found.compared;
@@ -361,8 +373,7 @@ class InvarianceCheck {
     std::string text =
         std::isfinite(first.rel_l2_there)
             ? fmt::format("first at token {}, off by {:.1e}", first.token_idx, first.rel_l2_there)
-            : fmt::format("first at token {}, where values are no numbers, or others in number",
-                          first.token_idx);
+            : fmt::format("first at token {}, where {}", first.token_idx, first.why_infinite);
     text += found.of.size() == 1 ? ": only the output is logged"
                                  : "; all that was computed before it is the same";
     if (found.other_choices > 0) {

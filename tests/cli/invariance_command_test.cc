@@ -175,6 +175,23 @@ TEST_F(InvarianceCommand, TooLittleEvidenceIsNoPass) {
                     "evaluates no other prompt");
 }
 
+// What would break: a log that contradicts itself, or holds zeros, would be said to hold no
+// numbers.
+TEST_F(InvarianceCommand, WhyThereIsNoDistanceIsSaid) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"(s/"values":.5,/"summary":{"max":1e9},"values":[5,/)",
+       "where nothing is shown: the reference contradicts itself"},
+      {R"(/logits/s/"values":.*/"values":[0,0]}/)", "where nothing is shown: "},
+      {R"(s/"values":.5,/"values":["NaN",/)", "where values are no numbers"}};
+  for (const auto& [edit, why] : cases) {
+    const std::string engine =
+        std::string("Q=3 L=5; ") + kTiny + "; sed -i '" + edit + "' $ASSAY_LOG_FILE";
+    const Outcome outcome = asked(
+        {"invariance", "--command", engine, "--features", "family_llama", "--surfaces", "again"});
+    EXPECT_THAT(outcome.out, HasSubstr(why)) << outcome.err;
+  }
+}
+
 // What would break: masks at other places, or NaN, would be "nan off".
 TEST_F(InvarianceCommand, InfinitiesAtOtherPlacesAreFarOffAndNanIsNoNumber) {
   const auto edited = [&](const std::string& edits) {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -324,10 +325,20 @@ void check_is_no_log(const std::string& path) {
   }
 }
 
+// A pipe would be waited for, and cannot be read twice.
+void require_file_or_folder(const std::string& path) {
+  std::error_code error;
+  const auto type = std::filesystem::status(path, error).type();
+  using enum std::filesystem::file_type;
+  if (type == regular || type == directory || type == not_found || type == none) return;
+  throw Error("is neither a regular file nor a folder", path, "give the path of a dump");
+}
+
 }  // namespace
 
 ImportedDump dump_to_log(const std::string& path, const DumpOptions& options,
                          const std::function<void(std::string_view)>& sink) {
+  require_file_or_folder(path);
   if (path.ends_with(".parquet")) {
     parquet_to_log(path, options.work + "/log", sink);
     return {};

@@ -226,6 +226,12 @@ class Hostile(DumpCase):
         for name, text in ("a.jsonl", "a log needs no import"), ("a.gguf", "is a model"):
             self.assertIn(text, self.assay("import", name, code=2).stderr)
 
+    def test_a_pipe_is_not_waited_for(self):
+        for name in ("pipe", "pipe.npy", "pipe.pt", "pipe.json"):
+            os.mkfifo(self.folder / name)
+            answer = self.assay("import", name, code=2)
+            self.assertEqual(answer.stderr, f"assay: {name}: is neither a regular file nor a folder; give the path of a dump\n")
+
     def test_weights_are_left_out(self):
         rows, weights = np.ones((3, 4), np.float32), np.ones((3, 4), np.float32)
         np.savez(self.folder / "both.npz", **{"layer_0_output": rows, "model.layers.0.mlp.up_proj.weight": weights})

@@ -178,6 +178,9 @@ def check_choices(log, path, records, n_prompt, padding):
     """The logits of the fixture choose the tokens of the manifest, with the gaps of the manifest."""
     logits = [record for record in records if record["checkpoint"] == "logits"]
     greedy = log["greedy"].integers()
+    for step, token in enumerate(greedy):
+        if token in padding:
+            log["greedy"].fail(f"has {token} at {step}, which is one of the padding_ids")
     for record in logits:
         step, best = record["token_idx"] - (n_prompt - 1), record["summary"]["argmax"]
         if 0 <= step < len(greedy) and best not in padding and best != greedy[step]:

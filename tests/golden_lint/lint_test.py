@@ -234,6 +234,9 @@ class LintTest(unittest.TestCase):
         self.log["greedy"][2] += 1
         self.refuses("greedy has")
         self.log["greedy"][2] -= 1
+        self.manifest["padding_ids"].append(self.log["greedy"][2])
+        self.refuses("which is one of the padding_ids")
+        self.manifest["padding_ids"].pop()
         gap = self.log["greedy_gaps"][2]
         self.log["greedy_gaps"][2] = gap * 1.1
         self.refuses("greedy_gaps has")

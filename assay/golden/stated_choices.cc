@@ -112,9 +112,10 @@ std::string StatedChoices::check_greedy(const Record& record) const {
     chosen = record.summary->argmax;
   }
   if (chosen < 0 && is_padding(stated)) {
-    return fmt::format("chooses no padding, and the manifest states {} in {}, which is one of its "
-                       "padding_ids",
-                       stated, key_of(log_, fmt::format("greedy[{}]", step)));
+    return fmt::format(
+        "chooses no padding, and the manifest states {} in {}, which is one of its "
+        "padding_ids",
+        stated, key_of(log_, fmt::format("greedy[{}]", step)));
   }
   if (chosen < 0 || chosen == stated) return {};
   // Of elements that a 32-bit float does not tell apart any may have been the largest.

@@ -75,6 +75,7 @@ std::vector<EngineDeclaration> engines_of(const EngineArguments& arguments) {
                 {}, "give engines of the list (engines/README.md), or --command");
   }
   const std::string list = list_of(arguments);
+  if (!arguments.list.empty()) listed_engine(list, {});  // also where no engine of it is asked for
   std::vector<EngineDeclaration> engines;
   for (const std::string& name : arguments.engines) {
     engines.push_back(name == kOwnEngine ? own_engine() : find_engine(list, name));

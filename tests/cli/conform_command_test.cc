@@ -84,7 +84,11 @@ TEST_F(ConformCommand, BadUsageIsOneLine) {
   expect_usage({"conform", "assay", "--format", "yaml"}, "'yaml' is not known");
   expect_usage({"conform", "x", "--engines", put("list.json", "{\"engines\":[]}")},
                "'x' is not an engine of the list");
-  expect_usage({"conform", "x", "--engines", put("list.json", "{")}, "list.json");
+  for (const char* engine : {"x", "assay"}) {
+    expect_usage({"conform", engine, "--engines", put("list.json", "{")}, "list.json");
+    expect_usage({"conform", engine, "--engines", folder_ + "/none.json"},
+                 "none.json: cannot open");
+  }
 }
 
 // Breaks if a report took the place of what the suite says, before or after an error.

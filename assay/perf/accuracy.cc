@@ -108,6 +108,13 @@ bool is_within_tolerance(const Value& result) {
          error->value.GetDouble() <= tolerance->value.GetDouble();
 }
 
+// As far as it says what it showed.
+bool is_shown(const Value& record) {
+  const auto evidence = record.FindMember("evidence");
+  return evidence == record.MemberEnd() ||
+         (evidence->value != "unproven" && evidence->value != "failed");
+}
+
 // A comparison that calls itself passed is believed only if its figures say so, too. Throws Error.
 void check_pass(const Value& json, const std::string& path) {
   const auto refuse = [&](const std::string& what) {
@@ -129,7 +136,13 @@ void check_pass(const Value& json, const std::string& path) {
   if (results.Size() < count("summary", "compared")) refuse("results are missing");
   for (const Value& result : results) {
     if (!has_passed(result, "status")) refuse("a result did not pass");
+    if (!is_shown(result)) refuse("a result is unproven or failed");
     if (!is_within_tolerance(result)) refuse("a result is not within its tolerance");
+  }
+  const auto gaps = json.FindMember("gaps");
+  if (gaps == json.MemberEnd() || !gaps->value.IsArray()) return;
+  for (const Value& gap : gaps->value.GetArray()) {
+    if (!gap.IsObject() || !is_shown(gap)) refuse("'gaps' has a record that is unproven");
   }
 }
 

@@ -127,6 +127,13 @@ TEST_F(AccuracyTest, APassIsHeldToItsFigures) {
               HasSubstr("but results are missing"));
   EXPECT_THAT(with(sums + R"(,"evidence":{"unproven":1})", figures), HasSubstr("are unproven"));
   EXPECT_THAT(with(sums + R"(,"first_divergence":{})", figures), HasSubstr("a first divergence"));
+  for (const char* evidence : {"unproven", "failed"}) {
+    EXPECT_THAT(with(sums, figures + R"(,"evidence":")" + evidence + "\""),
+                HasSubstr("a result is unproven or failed"));
+  }
+  EXPECT_EQ(with(sums + R"(,"gaps":[{"evidence":"excused"}])", figures), "no error");
+  EXPECT_THAT(with(sums + R"(,"gaps":[{"evidence":"unproven"}])", figures),
+              HasSubstr("'gaps' has a record that is unproven"));
 }
 
 // Rounded activations flip near ties; what else fails beside them is a failure.

@@ -26,6 +26,7 @@ KvCache::KvCache(const ModelConfig& config, KvType type, int64_t capacity, Memor
     : type_(type), capacity_(capacity) {
   size_t k_bytes = 0;
   size_t v_bytes = 0;
+  size_t all_states = 0;
   for (const LayerConfig& each : config.layers) {
     Layer layer;
     const auto op = std::ranges::find_if(each.ops, reads_back, &OpSpec::kind);
@@ -35,9 +36,15 @@ KvCache::KvCache(const ModelConfig& config, KvType type, int64_t capacity, Memor
         return static_cast<size_t>(config.width(find_spec(each.ops, input)->width)) *
                kv_element_bytes(layer.type);
       };
-      layer.k_position_bytes = bytes_of(op->in[1]);
-      layer.v_position_bytes = bytes_of(op->in[2]);
+      const auto kept = op->inputs().subspan(static_cast<size_t>(first_read_back(*op)));
+      layer.k_position_bytes = bytes_of(kept[0]);
+      if (kept.size() > 1) layer.v_position_bytes = bytes_of(kept[1]);
     }
+    if (std::ranges::find(each.ops, OpKind::kDelta, &OpSpec::kind) != each.ops.end()) {
+      layer.state_bytes = static_cast<size_t>(config.delta.state_size()) * sizeof(float);
+    }
+    layer.state_begin = all_states;
+    all_states = end_of(all_states, layer.state_bytes, 1);
     layer.k_begin = k_bytes;
     layer.v_begin = v_bytes;
     k_bytes = end_of(k_bytes, layer.k_position_bytes, capacity);
@@ -47,6 +54,7 @@ KvCache::KvCache(const ModelConfig& config, KvType type, int64_t capacity, Memor
   try {
     k_ = Buffer<std::byte>(memory, k_bytes);
     v_ = Buffer<std::byte>(memory, v_bytes);
+    states_ = Buffer<std::byte>(memory, all_states);
   } catch (const Error& error) {
     throw Error(fmt::format("no memory for the keys and values of {} positions, {} and {} bytes "
                             "({})",
@@ -67,6 +75,10 @@ KvView KvCache::layer(int64_t layer) const {
 
 void* KvCache::k_slot(int64_t layer, int64_t position) {
   return k_.data() + of(layer).k_begin + k_bytes(layer, position);
+}
+
+float* KvCache::state(int64_t layer) {
+  return reinterpret_cast<float*>(states_.data() + of(layer).state_begin);
 }
 
 void* KvCache::v_slot(int64_t layer, int64_t position) {

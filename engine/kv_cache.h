@@ -10,8 +10,9 @@
 namespace assay {
 
 // What ops read at earlier positions (reads_back), of all layers: keys (after rotation) and values,
-// [capacity, n_kv_heads, head_dim] and [capacity, n_kv_heads, value_dim] of a layer, or the two
-// factors of what a convolution sums, [capacity, embedding_length] each and always as f32.
+// [capacity, n_kv_heads, head_dim] and [capacity, n_kv_heads, value_dim] of a layer, or what a
+// convolution sums, one or two factors, [capacity, width] each and always as f32. Layers of linear
+// attention have a state as well, of DeltaShape::state_size() elements, as f32.
 class KvCache {
  public:
   // Throws Error if `capacity` positions do not fit into `memory`, which must outlive the cache.
@@ -30,12 +31,16 @@ class KvCache {
   }
   // Of one position in all layers.
   size_t position_bytes() const;
-  size_t bytes() const { return k_.bytes() + v_.bytes(); }
+  size_t state_bytes(int64_t layer) const { return of(layer).state_bytes; }
+  // Of all layers.
+  size_t state_bytes() const { return states_.bytes(); }
+  size_t bytes() const { return k_.bytes() + v_.bytes() + states_.bytes(); }
 
   KvView layer(int64_t layer) const;
   // Where the key or value of `position` goes.
   void* k_slot(int64_t layer, int64_t position);
   void* v_slot(int64_t layer, int64_t position);
+  float* state(int64_t layer);
 
  private:
   struct Layer {
@@ -44,6 +49,8 @@ class KvCache {
     size_t v_position_bytes = 0;
     size_t k_begin = 0;  // in k_
     size_t v_begin = 0;
+    size_t state_bytes = 0;
+    size_t state_begin = 0;  // in states_
   };
   const Layer& of(int64_t layer) const { return layers_[static_cast<size_t>(layer)]; }
 
@@ -52,6 +59,7 @@ class KvCache {
   std::vector<Layer> layers_;
   Buffer<std::byte> k_;
   Buffer<std::byte> v_;
+  Buffer<std::byte> states_;
 };
 
 }  // namespace assay

@@ -38,8 +38,11 @@ LayerPlan::LayerPlan(std::span<const OpSpec> ops, const ModelConfig& config)
   }
   for (size_t i = ops.size(); i-- > 0;) {  // who reads a result comes after it
     const bool back = reads_back(ops[i].kind);
+    // Its state is that of all positions so far.
+    if (ops[i].kind == OpKind::kDelta) read_later_[static_cast<size_t>(ops[i].out)] = true;
     if (!back && !is_read_later(ops[i].out)) continue;
-    for (const Checkpoint input : ops[i].inputs().subspan(back ? 1 : 0)) {
+    const auto first = static_cast<size_t>(back ? first_read_back(ops[i]) : 0);
+    for (const Checkpoint input : ops[i].inputs().subspan(first)) {
       if (input != Checkpoint::kOutput) read_later_[static_cast<size_t>(input)] = true;
     }
   }
@@ -52,10 +55,12 @@ void LayerPlan::place(const OpSpec& op, int64_t width, std::span<const OpSpec> l
     }
     return;  // buffer 0
   }
-  const auto input = std::ranges::find_if(op.inputs(), [&](Checkpoint each) {
+  // The gate of a norm is read after the norm itself is written.
+  const auto inputs = op.kind == OpKind::kNorm ? op.inputs().first(1) : op.inputs();
+  const auto input = std::ranges::find_if(inputs, [&](Checkpoint each) {
     return may_overwrite_input(op.kind) && !reads(later, each) && width == buffers_[buffer(each)];
   });
-  const bool in_place = input != op.inputs().end();
+  const bool in_place = input != inputs.end();
   place_[static_cast<size_t>(op.out)] = in_place ? buffer(*input) : buffers_.size();
   if (!in_place) buffers_.push_back(width);
 }

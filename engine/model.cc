@@ -208,6 +208,16 @@ bool is_qkv(Checkpoint checkpoint) {
          checkpoint == Checkpoint::kV;
 }
 
+// A state that grew would overflow.
+void check_decay(std::span<const float> decay, const std::string& name, const std::string& path) {
+  for (const float value : decay) {
+    if (value <= 0.0F && std::isfinite(value)) continue;
+    throw Error(
+        fmt::format("tensor '{}' holds {}, which is not a finite number of at most 0", name, value),
+        path, "it has to be -exp(A_log)");
+  }
+}
+
 // The weights of a layer. A tensor that several ops share has the rows of each, one after the
 // other; so has attn_qkv, which a file may have in the place of attn_q, attn_k and attn_v. In the
 // place of attn_kv_b it may have attn_k_b and attn_v_b.
@@ -245,6 +255,12 @@ Layer bind_layer(TensorBinder& binder, int64_t number, const ModelConfig& config
     if (first.kind == OpKind::kConv) {
       layer.extra.conv = binder.kept_vector(
           name + ".weight", config.width(first.width) * config.conv_taps, config.conv_taps);
+    }
+    if (first.kind == OpKind::kDelta) {
+      layer.extra.decay = binder.kept_vector(name, config.delta.n_value_heads);
+      layer.extra.dt = binder.kept_vector(prefix + std::string(kStepTensor) + ".bias",
+                                          config.delta.n_value_heads);
+      check_decay({layer.extra.decay, static_cast<size_t>(config.delta.n_value_heads)}, name, path);
     }
     if (first.kind == OpKind::kSelect && binder.has(name + ".bias")) {
       layer.extra.choice_bias = binder.kept_vector(name + ".bias", config.routing.n_experts);

@@ -28,7 +28,9 @@ struct Norm {
 struct Extra {
   const float* sinks = nullptr;        // [n_heads] of kAttention
   const float* choice_bias = nullptr;  // [n_experts] of kSelect; always on the host
-  const float* conv = nullptr;         // [embedding_length, conv_taps] of kConv
+  const float* conv = nullptr;         // [width, conv_taps] of kConv
+  const float* decay = nullptr;        // [n_value_heads] of kDelta: DeltaCall::a
+  const float* dt = nullptr;           // [n_value_heads] of kDelta
 };
 
 // The weights of a layer's ops, by the checkpoint that each computes. Those of other ops are empty.

@@ -7,6 +7,8 @@
 
 #include "base/error.h"
 #include "engine/config_keys.h"
+#include "engine/linear_config.h"
+#include "engine/rope_sections.h"
 #include "engine/routing_config.h"
 #include "engine/xielu_config.h"
 #include "model/hyperparameter_keys.h"
@@ -110,7 +112,7 @@ void reject_other_computations(const ConfigKeys& keys, const Architecture& archi
   if (!keys.flag(hyperparameter::kCausal, true)) {
     keys.reject(hyperparameter::kCausal, "is false", "Assay runs models whose attention is causal");
   }
-  if (!is_all_zero(keys, hyperparameter::kRopeSections)) {
+  if (!architecture.rope_sections && !is_all_zero(keys, hyperparameter::kRopeSections)) {
     keys.reject(hyperparameter::kRopeSections, "asks for positions in images",
                 "Assay runs models of text alone");
   }
@@ -294,6 +296,7 @@ void read_layers(const ConfigKeys& keys, ModelConfig& config) {
   if (std::ranges::find(windowed, true) != windowed.end()) read_windowed_heads(keys, config);
   const std::vector<bool> rotated = rotated_layers(keys, config, windowed);
   const std::vector<int64_t> heads = kv_heads_of_layers(keys);
+  const std::vector<bool> linear = linear_layers(keys, config);
   for (int64_t i = 0; i < config.n_layers; ++i) {
     LayerConfig layer;
     layer.ops = layer_ops(
@@ -310,6 +313,7 @@ void read_layers(const ConfigKeys& keys, ModelConfig& config) {
     layer.local_rope = has_own_window && config.local_rope_freq_base > 0.0;
     check_dense(keys, i, layer.ops);
     check_attention(keys, heads, i, layer.ops);
+    if (!linear.empty()) check_linear(keys, i, linear[static_cast<size_t>(i)], layer.ops);
     if (has_window) check_window(keys, architecture, i, layer);
     if (!rotated[static_cast<size_t>(i)]) layer.ops = without_rotation(layer.ops);
     config.layers.push_back(std::move(layer));
@@ -381,6 +385,7 @@ void read_rope(const ConfigKeys& keys, ModelConfig& config) {
         hyperparameter::kRopeDimensions,
         fmt::format("is {}, all of a head; keys need a part of their own", config.rotary_dim));
   }
+  if (config.architecture->rope_sections) check_rope_sections(keys, config.rotary_dim);
   config.rope_freq_base =
       keys.positive(hyperparameter::kRopeBase, hyperparameter::kDefaultRopeBase);
   if (config.architecture->rope_alpha && keys.number(hyperparameter::kRopeAlpha, 0.0) != 0.0) {
@@ -436,6 +441,7 @@ ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
   if (has_checkpoint(*config.architecture, Checkpoint::kConv)) {
     config.conv_taps = keys.count(hyperparameter::kConvTaps, kMaxConvTaps);
   }
+  read_linear_attention(keys, config);
   config.norm_eps =
       static_cast<float>(keys.positive(hyperparameter::norm_eps(config.architecture->norm)));
   reject_other_computations(keys, *config.architecture);

@@ -60,6 +60,7 @@ struct ModelConfig {
   int64_t q_lora_rank = 0;     // of latent attention; 0: q is a product of the layer's input
   int64_t kv_lora_rank = 0;    // 0: no latent attention
   int64_t conv_taps = 0;       // positions that a convolution reads, its own included
+  DeltaShape delta;            // of linear attention; no heads: there is none
   int64_t context_length = 0;  // positions the model was made for
   int64_t sliding_window = 0;  // of the layers that have one; 0: none
   std::vector<LayerConfig> layers;
@@ -124,6 +125,16 @@ struct ModelConfig {
         return shared_feed_forward_length;
       case Width::kOne:
         return 1;
+      case Width::kGatedQ:
+        return 2 * q_width();
+      case Width::kLinearQkv:
+        return delta.qkv_width();
+      case Width::kLinearValues:
+        return delta.value_width();
+      case Width::kLinearHeads:
+        return delta.n_value_heads;
+      case Width::kLinearHead:
+        return delta.value_dim;
       case Width::kHidden:
         break;
     }
@@ -153,9 +164,12 @@ struct ModelConfig {
     return static_cast<float>(architecture->logits_times ? factor : 1.0 / factor);
   }
 
-  // Of a kHeads: with two inputs a head's first elements and the rotated ones that all share, with
-  // one its values.
+  // Of a kHeads: a query or its gate, where both are in one; else of latent attention, with two
+  // inputs a head's first elements and the rotated ones that all share, with one its values.
   HeadParts head_parts(const OpSpec& op) const {
+    if (op.in.front() == Checkpoint::kGatedQ) {
+      return {2 * head_dim, op.out == Checkpoint::kQ ? 0 : head_dim, head_dim};
+    }
     const int64_t own = unrotated_dim();
     if (op.n_inputs == 1) return {own + value_dim, own, value_dim};
     return {own + value_dim, 0, own, kv_lora_rank + rotary_dim, kv_lora_rank, rotary_dim};

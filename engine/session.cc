@@ -258,9 +258,12 @@ void Session::store_kv(const OpSpec& op, int layer, int64_t n_tokens) {
     kernels_.run(StoreKvCall{value(input, layer), kv_.type(layer), n_tokens * config_.width(width),
                              slot, site(stored, layer, {0, n_tokens})});
   };
+  if (op.kind == OpKind::kDelta) return;  // which has a state instead
   const bool attends = op.kind == OpKind::kAttention;
-  store(op.in[1], kv_.k_slot(layer, n_positions_), attends ? Checkpoint::kK : op.in[1]);
-  store(op.in[2], kv_.v_slot(layer, n_positions_), attends ? Checkpoint::kV : op.in[2]);
+  const auto kept = op.inputs().subspan(static_cast<size_t>(first_read_back(op)));
+  store(kept[0], kv_.k_slot(layer, n_positions_), attends ? Checkpoint::kK : kept[0]);
+  if (kept.size() < 2) return;
+  store(kept[1], kv_.v_slot(layer, n_positions_), attends ? Checkpoint::kV : kept[1]);
 }
 
 void Session::run_op(const OpSpec& op, int layer, const TokenRange& tokens) {
@@ -289,15 +292,20 @@ void Session::run_op(const OpSpec& op, int layer, const TokenRange& tokens) {
                                  weights_.layers[static_cast<size_t>(layer)].extra.sinks});
       break;
     case OpKind::kConv:
-      kernels_.run(ConvCall{x, kv_.layer(layer),
-                            weights_.layers[static_cast<size_t>(layer)].extra.conv,
-                            config_.conv_taps, n_positions_ + tokens.first, tokens.count,
-                            config_.width(op.width), out, here});
+      run_conv(op, layer, tokens);
       break;
+    case OpKind::kDelta: {
+      const Extra& extra = weights_.layers[static_cast<size_t>(layer)].extra;
+      kernels_.run(DeltaCall{x, second, value(op.in[2], layer, tokens.first), extra.decay, extra.dt,
+                             config_.delta, kv_.state(layer), n_positions_ + tokens.first,
+                             tokens.count, out, here});
+      break;
+    }
     case OpKind::kActivation: {
       const bool gated = second != nullptr;
-      kernels_.run(ActivateCall{config_.activation, gated ? second : x, gated ? x : nullptr, count,
-                                out, here, 0.0F, config_.layer(layer).xielu});
+      kernels_.run(ActivateCall{op.own_activation.value_or(config_.activation), gated ? second : x,
+                                gated ? x : nullptr, count, out, here, 0.0F,
+                                config_.layer(layer).xielu});
       break;
     }
     case OpKind::kAdd:
@@ -321,15 +329,42 @@ void Session::run_op(const OpSpec& op, int layer, const TokenRange& tokens) {
   }
 }
 
+void Session::run_conv(const OpSpec& op, int layer, const TokenRange& tokens) {
+  const int64_t width = config_.width(op.width);
+  const OpSite whole = site(op.out, layer, tokens);
+  const bool of_one = op.n_inputs == 1;
+  OpSite sum = whole;
+  sum.finishes = !of_one;
+  const KvView kv = kv_.layer(layer);
+  float* out = value(op.out, layer, tokens.first);
+  kernels_.run(ConvCall{of_one ? nullptr : value(op.in[0], layer, tokens.first),
+                        {kv.type, kv.k, of_one ? nullptr : kv.v},
+                        weights_.layers[static_cast<size_t>(layer)].extra.conv,
+                        config_.conv_taps,
+                        n_positions_ + tokens.first,
+                        tokens.count,
+                        width,
+                        out,
+                        sum});
+  if (!of_one) return;
+  kernels_.run(ActivateCall{config_.activation, out, nullptr, tokens.count * width, out, whole});
+}
+
 void Session::run_norm(const OpSpec& op, int layer, const TokenRange& tokens) {
   const Norm& norm = weights_.layers[static_cast<size_t>(layer)].norm(op.out);
   const int64_t width = config_.width(op.norm_width);
   const int64_t rows = tokens.count * config_.width(op.width) / width;
   const int64_t read = config_.width(input_width(config_.layer(layer).ops, op));
+  const OpSite whole = site(op.out, layer, tokens);
+  OpSite normed = whole;
+  normed.finishes = op.n_inputs == 1;
+  float* out = value(op.out, layer, tokens.first);
   kernels_.run(NormCall{config_.architecture->norm, value(op.in[0], layer, tokens.first),
-                        norm.weight, norm.bias, config_.eps_of(op), rows, width,
-                        value(op.out, layer, tokens.first), site(op.out, layer, tokens),
+                        norm.weight, norm.bias, config_.eps_of(op), rows, width, out, normed,
                         config_.width(op.weight_width()) / width, tokens.count * read / rows});
+  if (op.n_inputs == 1) return;
+  kernels_.run(ActivateCall{*op.own_activation, value(op.in[1], layer, tokens.first), out,
+                            rows * width, out, whole});
 }
 
 float* Session::room(Buffer<float>& buffer, int64_t count) {

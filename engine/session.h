@@ -125,6 +125,7 @@ class Session {
   void run_logits(int64_t first, int64_t n_tokens);
   void run_all_logits(int64_t n_tokens);
 
+  void run_conv(const OpSpec& op, int layer, const TokenRange& tokens);
   void run_norm(const OpSpec& op, int layer, const TokenRange& tokens);
   struct Vectors {
     void* data;

@@ -1,8 +1,8 @@
 // Session::save and Session::restore.
 //
 // The file, little-endian: FileHead; the divisors of the rotary frequencies, float [n_factors]; of
-// each layer the keys and then the values of positions 0 to n_positions - 1; the SHA-256 of all
-// that as 64 hexadecimal digits.
+// each layer the keys and then the values of positions 0 to n_positions - 1, and then its state,
+// unless n_positions is 0; the SHA-256 of all that as 64 hexadecimal digits.
 
 #include <fmt/format.h>
 
@@ -23,7 +23,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-constexpr std::array<char, 8> kMagic = {'A', 'S', 'S', 'A', 'Y', 'K', 'V', '3'};
+constexpr std::array<char, 8> kMagic = {'A', 'S', 'S', 'A', 'Y', 'K', 'V', '4'};
 constexpr size_t kHashDigits = 64;
 
 struct FileHead {
@@ -32,6 +32,7 @@ struct FileHead {
   uint64_t kv_type = 0;
   uint64_t n_layers = 0;
   uint64_t position_bytes = 0;  // of the keys and values of one position in all layers
+  uint64_t state_bytes = 0;     // of all layers
   uint64_t n_positions = 0;
   uint64_t n_factors = 0;
 };
@@ -50,10 +51,12 @@ size_t file_bytes(const FileHead& head) {
   size_t state = 0;
   size_t factors = 0;
   size_t total = 0;
-  const bool overflow = __builtin_mul_overflow(head.position_bytes, head.n_positions, &state) ||
-                        __builtin_mul_overflow(head.n_factors, sizeof(float), &factors) ||
-                        __builtin_add_overflow(state, factors, &total) ||
-                        __builtin_add_overflow(total, sizeof(head) + kHashDigits, &total);
+  const bool overflow =
+      __builtin_mul_overflow(head.position_bytes, head.n_positions, &state) ||
+      __builtin_mul_overflow(head.n_factors, sizeof(float), &factors) ||
+      __builtin_add_overflow(state, factors, &total) ||
+      __builtin_add_overflow(total, head.n_positions > 0 ? head.state_bytes : 0, &total) ||
+      __builtin_add_overflow(total, sizeof(head) + kHashDigits, &total);
   return overflow ? SIZE_MAX : total;
 }
 
@@ -64,6 +67,7 @@ FileHead head_of(const Model& model, const KvCache& kv, size_t n_factors, int64_
   head.kv_type = static_cast<uint64_t>(kv.type());
   head.n_layers = static_cast<uint64_t>(model.config().n_layers);
   head.position_bytes = kv.position_bytes();
+  head.state_bytes = kv.state_bytes();
   head.n_positions = static_cast<uint64_t>(n_positions);
   head.n_factors = n_factors;
   return head;
@@ -71,12 +75,13 @@ FileHead head_of(const Model& model, const KvCache& kv, size_t n_factors, int64_
 
 }  // namespace
 
-// The keys and values of the first positions, layer by layer.
+// The keys and values of the first positions and the state behind them, layer by layer.
 std::vector<Session::Vectors> Session::stored_vectors(int64_t n_positions) {
   std::vector<Vectors> stored;
   for (int64_t layer = 0; n_positions > 0 && layer < config_.n_layers; ++layer) {
     stored.push_back({kv_.k_slot(layer, 0), kv_.k_bytes(layer, n_positions)});
     stored.push_back({kv_.v_slot(layer, 0), kv_.v_bytes(layer, n_positions)});
+    stored.push_back({kv_.state(layer), kv_.state_bytes(layer)});
   }
   return stored;
 }
@@ -124,7 +129,8 @@ void Session::restore(const std::string& path) {
     throw Error("the session has keys and values of another type", path,
                 "restore it into a session of the same kv_type");
   }
-  if (head.n_layers != own.n_layers || head.position_bytes != own.position_bytes) {
+  if (head.n_layers != own.n_layers || head.position_bytes != own.position_bytes ||
+      head.state_bytes != own.state_bytes) {
     throw Error("the session has other shapes than its model", path, "save it again");
   }
   const char* from = file.data() + sizeof(head);

@@ -1,5 +1,6 @@
 #include "engine/weight_copy.h"
 
+#include <algorithm>
 #include <string>
 
 #include "base/error.h"
@@ -75,8 +76,12 @@ Layer WeightCopy::copy(const Layer& layer, std::span<const OpSpec> ops, const Mo
       result.norm(op.out) = copy(layer.norm(op.out), config.width(op.weight_width()));
     }
   }
+  const auto conv = std::ranges::find(ops, OpKind::kConv, &OpSpec::kind);
+  const int64_t channels = conv == ops.end() ? 0 : config.width(conv->width);
   result.extra = {copy(layer.extra.sinks, config.n_heads), layer.extra.choice_bias,
-                  copy(layer.extra.conv, config.embedding_length * config.conv_taps)};
+                  copy(layer.extra.conv, channels * config.conv_taps),
+                  copy(layer.extra.decay, config.delta.n_value_heads),
+                  copy(layer.extra.dt, config.delta.n_value_heads)};
   return result;
 }
 

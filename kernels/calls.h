@@ -202,7 +202,8 @@ struct AttentionCall {
 // first_position + n_tokens - 1 over what is stored of all positions up to their own, k and v
 // [position, width] as f32:
 // out[t, c] = x[t, c] * sum_j weight[c, j] * k[p, c] * v[p, c], p = first_position + t - taps + 1 +
-// j, without the j whose p is below 0. Summed in double, in the order of j, and rounded once.
+// j, without the j whose p is below 0. Summed in double, in the order of j, and rounded once. x and
+// v may be null, and are 1 then.
 struct ConvCall {
   const float* x = nullptr;  // [n_tokens, width]
   KvView kv;
@@ -213,6 +214,42 @@ struct ConvCall {
   int64_t width = 0;
   float* out = nullptr;
   OpSite site = {};
+};
+
+// Heads of linear attention. Value head h reads key head h % n_key_heads.
+struct DeltaShape {
+  int64_t n_key_heads = 0;  // of queries as well; divides n_value_heads
+  int64_t n_value_heads = 0;
+  int64_t key_dim = 0;
+  int64_t value_dim = 0;
+  bool operator==(const DeltaShape&) const = default;
+
+  int64_t key_width() const { return n_key_heads * key_dim; }
+  int64_t value_width() const { return n_value_heads * value_dim; }
+  int64_t qkv_width() const { return 2 * key_width() + value_width(); }
+  int64_t state_size() const { return key_dim * value_width(); }
+};
+
+// The gated delta rule (Yang, Kautz & Hatamizadeh 2024) of the tokens at first_position ..
+// first_position + n_tokens - 1, one after the other. A value head has a state S [key_dim,
+// value_dim], 0 before position 0, and with q = q / |q| / sqrt(key_dim), k = k / |k|, where |x| is
+// sqrt(sum x^2 + 1e-6):
+// S = e^(a softplus(alpha + dt)) S;  S = S + k (v - S^T k)^T sigmoid(beta);  out = S^T q
+// In double, sums in the order of the keys' elements; `state` is rounded to float after each token.
+struct DeltaCall {
+  const float* qkv = nullptr;    // [n_tokens, qkv_width()]: queries, keys, values
+  const float* alpha = nullptr;  // [n_tokens, n_value_heads]
+  const float* beta = nullptr;   // [n_tokens, n_value_heads]
+  const float* a = nullptr;      // [n_value_heads], below 0
+  const float* dt = nullptr;     // [n_value_heads]
+  DeltaShape shape;
+  float* state = nullptr;  // [n_value_heads, key_dim, value_dim], read and written; not read at 0
+  int64_t first_position = 0;
+  int64_t n_tokens = 0;
+  float* out = nullptr;  // [n_tokens, n_value_heads, value_dim]
+  OpSite site = {};
+  bool l2_norm = true;       // false: q and k are taken as they are
+  bool sigmoid_beta = true;  // false: beta itself
 };
 
 // The numbers of kXielu (Huang & Schlag 2024), both alphas as they are multiplied.

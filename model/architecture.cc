@@ -208,6 +208,15 @@ constexpr LayerVariant kLfm2MoeVariants[] = {
     {.ops = kQwen3MoeLayer, .tensor = "attn_q"},
     {.ops = kLfm2Conv, .without = "ffn_gate_inp"}};
 
+constexpr auto qwen35_layer(const auto& attention, const auto& ffn) {
+  return join(kAttnNorm, attention, add_attn(C::kAttnOut), kFfnNormAfterAttn, ffn,
+              add_ffn(C::kFfnOut));
+}
+constexpr auto kQwen35Ffn = gated_ffn(C::kFfnNorm, Presence::kNever);
+constexpr auto kQwen35Linear = qwen35_layer(gated_delta_net(C::kAttnNorm), kQwen35Ffn);
+constexpr auto kQwen35Attention = qwen35_layer(gated_attention(C::kAttnNorm), kQwen35Ffn);
+constexpr LayerVariant kQwen35Variants[] = {{.ops = kQwen35Attention, .tensor = "attn_q"}};
+
 constexpr Architecture kArchitectures[] = {
     {.name = "llama",
      .layer = kLlamaLayer,
@@ -416,6 +425,11 @@ constexpr Architecture kArchitectures[] = {
      .output_norm = "token_embd_norm",
      .gating = Gating::kSigmoid,
      .added_to_weights_sum = 1e-6},
+    {.name = "qwen35",
+     .layer = kQwen35Linear,
+     .variants = kQwen35Variants,
+     .attention_period = 4,
+     .rope_sections = true},
 };
 
 }  // namespace

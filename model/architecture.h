@@ -77,7 +77,9 @@ struct Architecture {
   int window_period = 0;       // every nth layer has no window; 0: all have it
   int unrotated_period = 0;    // every nth layer is not rotated; 0: all are
   Rotated rotated = Rotated::kAll;
-  bool local_rope = false;       // layers with a window have a base of their own, and no scaling
+  int attention_period = 0;  // every nth layer has full attention, others linear, where the file
+                             // does not say which; 0: the file does not say so
+  bool local_rope = false;   // layers with a window have a base of their own, and no scaling
   double local_rope_base = 0.0;  // the default of that base; 0: as the others
   unsigned multipliers = 0;      // which of kMultiplierKeys it honours, as bits
   bool logits_times = false;     // kLogits multiplies; otherwise it divides
@@ -92,6 +94,7 @@ struct Architecture {
   YarnLog yarn_log_multiplier = YarnLog::kRefused;
   bool temperature = false;          // may have attention.temperature_scale
   bool rope_alpha = false;           // rope.scaling.alpha stretches the base
+  bool rope_sections = false;        // states rope.dimension_sections, which text does not need
   bool rope_switch = false;          // rope.scaling.finetuned says whether there is a rotation
   Gating gating = Gating::kSoftmax;  // of experts, unless the file says otherwise: routing_keys
   bool normalise_weights = true;     // of experts, likewise

@@ -114,6 +114,15 @@ constexpr HfName kLfm2[] = {{"token_embd_norm", "model.embedding_norm"},
                             {"ffn_gate_inp", "feed_forward.gate"},
                             {"exp_probs_b", "feed_forward.expert_bias"},
                             {kMixture, "feed_forward.experts"}};
+constexpr HfName kQwen35[] = {{"attn_qkv/linear_qkv", "linear_attn.in_proj_qkv"},
+                              {"attn_gate", "linear_attn.in_proj_z"},
+                              {"ssm_beta", "linear_attn.in_proj_b"},
+                              {"ssm_alpha", "linear_attn.in_proj_a"},
+                              {"ssm_conv1d", "linear_attn.conv1d"},
+                              {"ssm_a", "linear_attn.A_log"},
+                              {"ssm_dt", "linear_attn.dt_bias"},
+                              {"ssm_norm", "linear_attn.norm"},
+                              {"ssm_out", "linear_attn.out_proj"}};
 // Its files call the norm before the experts as others call the norm after the attention.
 constexpr HfName kGptOss[] = {{"ffn_gate_inp", "mlp.router"}};
 
@@ -252,6 +261,11 @@ constexpr HfModel kModels[] = {
      .names = kLfm2,
      .experts = HfExperts::kFeedForward,
      .choice_bias = true},
+    {.model_type = "qwen3_5_text",
+     .architecture = "qwen35",
+     .names = kQwen35,
+     .norm_plus_one = true,
+     .left_out = "mtp."},
 };
 
 const HfName* find_name(std::span<const HfName> names, std::string_view tensor) {

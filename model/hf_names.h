@@ -57,10 +57,11 @@ struct HfModel {
   // it takes neighbours.
   std::string_view rotation = "apply_rotary_pos_emb";
   bool rotated_to_halves = false;
-  bool heads_first = false;    // norms of q and k are given [heads, tokens, head_dim]
-  bool transposed = false;     // weights of linear modules are [inputs, outputs]
-  bool norm_plus_one = false;  // the weight of a norm is this much less than in a GGUF file
-  bool norm_modules = false;   // norms of heads with weights of their own are modules of their own
+  bool heads_first = false;  // norms of q and k are given [heads, tokens, head_dim]
+  bool transposed = false;   // weights of linear modules are [inputs, outputs]
+  // The weight of a norm is this much less than in a GGUF file, but for norms that are gated.
+  bool norm_plus_one = false;
+  bool norm_modules = false;  // norms of heads with weights of their own are modules of their own
   HfExperts experts = HfExperts::kEach;
   HfWindow window = HfWindow::kNone;
   HfRouting routing = HfRouting::kOwn;

@@ -43,6 +43,15 @@ inline constexpr std::string_view kKvLoraRank = "attention.kv_lora_rank";
 inline constexpr std::string_view kLatentKeyLength = "attention.key_length_mla";
 inline constexpr std::string_view kLatentValueLength = "attention.value_length_mla";
 inline constexpr std::string_view kConvTaps = "shortconv.l_cache";
+// Of linear attention; the convolution's taps in the place of kConvTaps.
+inline constexpr std::string_view kLinearTaps = "ssm.conv_kernel";
+inline constexpr std::string_view kLinearKeyLength = "ssm.state_size";
+inline constexpr std::string_view kLinearKeyHeads = "ssm.group_count";
+inline constexpr std::string_view kLinearValueHeads = "ssm.time_step_rank";
+inline constexpr std::string_view kLinearValues = "ssm.inner_size";  // of all value heads together
+// Which layers have it: true or false of each; else all but every nth.
+inline constexpr std::string_view kLinearLayers = "attention.recurrent_layers";
+inline constexpr std::string_view kAttentionPeriod = "full_attention_interval";
 inline constexpr std::string_view kLeadingDense = "leading_dense_block_count";
 // n: of the layers behind those, every nth of all has experts.
 inline constexpr std::string_view kExpertStep = "interleave_moe_layer_step";    // else 1
@@ -56,8 +65,9 @@ inline constexpr std::string_view kAttentionSoftCap = "attn_logit_softcapping";
 inline constexpr std::string_view kLogitSoftCap = "final_logit_softcapping";
 inline constexpr std::string_view kCausal = "attention.causal";  // else true
 
-inline constexpr std::string_view kRopeDimensions = "rope.dimension_count";   // else all of a head
-inline constexpr std::string_view kRopeSections = "rope.dimension_sections";  // not computed
+inline constexpr std::string_view kRopeDimensions = "rope.dimension_count";  // else all of a head
+inline constexpr std::string_view kRopeSections =
+    "rope.dimension_sections";  // of positions in images
 // In layers with a window, where heads are of another size there; else as in the others.
 inline constexpr std::string_view kWindowedKeyLength = "attention.key_length_swa";
 inline constexpr std::string_view kWindowedValueLength = "attention.value_length_swa";

@@ -137,6 +137,55 @@ constexpr std::array<OpSpec, 5> short_conv(Checkpoint in) {
                  Presence::kNever},
           linear(C::kAttnOut, C::kConv, W::kHidden, "shortconv.out_proj")};
 }
+// Linear attention in its place: a short convolution of queries, keys and values in one, and the
+// gated delta rule (Yang, Kautz & Hatamizadeh 2024), whose result is normalised and gated.
+constexpr std::array<OpSpec, 8> gated_delta_net(Checkpoint in) {
+  OpSpec gated_norm =
+      qk_norm(C::kDeltaNorm, C::kDelta, W::kLinearValues, "ssm_norm", W::kLinearHead);
+  gated_norm.in[1] = C::kLinearZ;
+  gated_norm.n_inputs = 2;
+  gated_norm.own_activation = ActivationKind::kSilu;
+  return {linear(C::kLinearQkv, in, W::kLinearQkv, "attn_qkv"),
+          linear(C::kLinearZ, in, W::kLinearValues, "attn_gate"),
+          linear(C::kLinearB, in, W::kLinearHeads, "ssm_beta"),
+          linear(C::kLinearA, in, W::kLinearHeads, "ssm_alpha"),
+          OpSpec{OpKind::kConv,
+                 C::kLinearConv,
+                 W::kLinearQkv,
+                 {C::kLinearQkv},
+                 1,
+                 "ssm_conv1d",
+                 Presence::kNever},
+          OpSpec{OpKind::kDelta,
+                 C::kDelta,
+                 W::kLinearValues,
+                 {C::kLinearConv, C::kLinearA, C::kLinearB},
+                 3,
+                 "ssm_a",
+                 Presence::kNever},
+          gated_norm,
+          linear(C::kAttnOut, C::kDeltaNorm, W::kHidden, "ssm_out")};
+}
+// Attention whose result is multiplied by a sigmoid; each head's rows of the gate follow those of
+// its query.
+constexpr std::array<OpSpec, 12> gated_attention(Checkpoint in) {
+  OpSpec gated = {OpKind::kActivation, C::kGatedAttn, W::kAttended, {C::kAttn, C::kAttnGate}, 2, {},
+                  Presence::kNever};
+  gated.own_activation = ActivationKind::kSigmoid;
+  const std::array<OpSpec, 2> norms = qk_norms(W::kHead, W::kHead);
+  return {linear(C::kGatedQ, in, W::kGatedQ, "attn_q", Presence::kOptional),
+          heads(C::kQ, W::kQ, {C::kGatedQ}, 1),
+          heads(C::kAttnGate, W::kQ, {C::kGatedQ}, 1),
+          linear(C::kK, in, W::kKv, "attn_k", Presence::kOptional),
+          linear(C::kV, in, W::kValues, "attn_v", Presence::kOptional),
+          norms[0],
+          norms[1],
+          rope(C::kQRope, C::kQNorm, W::kQ),
+          rope(C::kKRope, C::kKNorm, W::kKv),
+          attention(C::kQRope, C::kKRope, C::kV),
+          gated,
+          linear(C::kAttnOut, C::kGatedAttn, W::kHidden, "attn_output", Presence::kOptional)};
+}
 constexpr std::array<OpSpec, 4> gated_ffn(Checkpoint in, Presence bias) {
   return {linear(C::kFfnGate, in, W::kInner, "ffn_gate", bias),
           linear(C::kFfnUp, in, W::kInner, "ffn_up", bias), activation(C::kFfnUp, C::kFfnGate),

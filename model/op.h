@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -20,7 +21,9 @@ enum class OpKind : uint8_t {
                   // share of the second
   kAttention,     // of queries, keys and values
   kConv,          // the first input times a sum over a few positions up to its own, an element at a
-                  // time: of the product of the second and the third, with weights
+                  // time: of the product of the second and the third, with weights. Of one input,
+                  // the network's activation of that sum of it
+  kDelta,         // the gated delta rule of queries, keys and values in one, and of its two gates
   kActivation,    // of up, times a function of the gate where there is one
   kAdd,           // of two inputs; the first is the residual stream
   kSelect,        // the ids of the experts with the highest scores
@@ -29,9 +32,9 @@ enum class OpKind : uint8_t {
   kMix,           // the sum of the experts' results, times their weights
 };
 
-// Whether an op reads all its inputs but the first at earlier positions, too.
+// Whether an op reads inputs at earlier positions, too: those from first_read_back() on.
 constexpr bool reads_back(OpKind kind) {
-  return kind == OpKind::kAttention || kind == OpKind::kConv;
+  return kind == OpKind::kAttention || kind == OpKind::kConv || kind == OpKind::kDelta;
 }
 
 // How the scores of experts become weights: a softmax over all of them, a sigmoid of each, or a
@@ -48,6 +51,7 @@ enum class ActivationKind : uint8_t {
   kReluSquared,    // max(x, 0)^2
   kClampedSwiglu,  // gated: x / (1 + e^-1.702x) (up + 1), x up to 7 and up from -7 to 7
   kXielu,          // above 0 x (alpha_p x + beta), else alpha_n (e^min(x, eps) - 1 - x) + beta x
+  kSigmoid,        // 1 / (1 + e^-x)
   kSoftCap,        // cap tanh(x / cap)
 };
 
@@ -76,10 +80,19 @@ enum class Width : uint8_t {
   kExpertHidden,  // kUsed * embedding_length
   kShared,        // expert_shared_feed_forward_length
   kOne,           // 1
+  kGatedQ,        // 2 kQ
+  // Of linear attention, DeltaShape: queries, keys and values; values; their heads; one head.
+  kLinearQkv,
+  kLinearValues,
+  kLinearHeads,
+  kLinearHead,
 };
 
 // Whether a model file has a tensor.
 enum class Presence : uint8_t { kNever, kOptional, kAlways };
+
+// Whose bias a kDelta reads beside its own tensor, which has no ".weight" in its name.
+inline constexpr std::string_view kStepTensor = "ssm_dt";
 
 // One op of a layer. As input, Checkpoint::kOutput stands for what enters the layer.
 struct OpSpec {
@@ -98,12 +111,20 @@ struct OpSpec {
   bool weight_per_head = false;  // of a kNorm of heads: each head has weights of its own
   bool if_present = false;       // only in layers whose tensor the file has
   double own_eps = 0.0;          // of a kNorm, whatever the file says; 0: the file's
+  // Of a kActivation, whatever the file says. What a kNorm of two inputs gives is multiplied by
+  // that of the second.
+  std::optional<ActivationKind> own_activation = {};
 
   // What the weights of a kNorm are a vector of.
   Width weight_width() const { return weight_per_head ? width : norm_width; }
   std::span<const Checkpoint> inputs() const { return {in.data(), static_cast<size_t>(n_inputs)}; }
   bool operator==(const OpSpec&) const = default;
 };
+
+// The number of the first input that an op of reads_back() reads at earlier positions.
+constexpr int first_read_back(const OpSpec& op) {
+  return op.kind == OpKind::kDelta || op.n_inputs == 1 ? 0 : 1;
+}
 
 // The op of a layer that computes `checkpoint`; null if it has none.
 const OpSpec* find_spec(std::span<const OpSpec> layer, Checkpoint checkpoint);

@@ -159,14 +159,21 @@ class Walk {
     attended_ = 0;
     const Op first = stages_[stage].front();
     if (!reads_back(network_.kind_of(first)) || !needed_.contains(first)) return;
-    const std::vector<Op> inputs = network_.inputs(first);
+    const std::vector<Op> inputs = inputs_read_back(first);
     while (attended_ < positions_.size() && is_attended(inputs, attended_)) ++attended_;
+  }
+
+  // The inputs that an op of reads_back() reads at earlier positions.
+  std::vector<Op> inputs_read_back(Op op) const {
+    std::vector<Op> inputs = network_.inputs(op);
+    inputs.erase(inputs.begin(), inputs.begin() + network_.first_read_back(op));
+    return inputs;
   }
 
   // Whether keys and values of a row are known, and no position is left out before it.
   bool is_attended(const std::vector<Op>& inputs, size_t row) const {
-    return positions_[row] == static_cast<int64_t>(row) && kept_.at(inputs[1]).known[row] != 0 &&
-           kept_.at(inputs[2]).known[row] != 0;
+    return positions_[row] == static_cast<int64_t>(row) &&
+           std::ranges::all_of(inputs, [&](Op op) { return kept_.at(op).known[row] != 0; });
   }
 
   void end_stage(size_t stage) {
@@ -233,7 +240,8 @@ class Walk {
     if (which.empty()) return rows;
     const bool attends = reads_back(network_.kind_of(op));
     for (const Op input : network_.inputs(op)) {
-      if (attends && !inputs.rows.empty()) {  // keys and values of all positions
+      // Keys and values of all positions.
+      if (attends && std::ssize(inputs.rows) >= network_.first_read_back(op)) {
         inputs.rows.push_back(&kept_.at(input).values);
         continue;
       }

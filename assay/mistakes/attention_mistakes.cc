@@ -55,6 +55,7 @@ Mistake latent_parts_mistake() {
                      call.parts.own_first = is_key ? call.parts.own_dim - call.parts.own_count : 0;
                      kernels.run(call);
                    }},
+      .possible = [](const Network& network, Op) { return network.has(Checkpoint::kKvB); },
       .faults = {{.name = "latent-values-first",
                   .group = FaultGroup::kAttention,
                   .what = "values are taken before keys from the product of the latent vector",

@@ -20,11 +20,11 @@ void change_rows(const Change& change, const OpContext& context, float* values, 
 const std::vector<Mistake>& mistake_catalogue() {
   static const std::vector<Mistake> catalogue = [] {
     std::vector<Mistake> all;
-    for (auto part :
-         {embedding_mistakes(), norm_mistakes(), norm_number_mistakes(), linear_mistakes(),
-          rope_mistakes(), attention_mistakes(), conv_mistakes(), feed_forward_mistakes(),
-          expert_mistakes(), residual_mistakes(), parallel_mistakes(), fused_mistakes(),
-          layer_mistakes(), rounded_sum_mistakes(), output_mistakes(), number_mistakes()}) {
+    for (auto part : {embedding_mistakes(), norm_mistakes(), norm_number_mistakes(),
+                      linear_mistakes(), rope_mistakes(), attention_mistakes(), conv_mistakes(),
+                      linear_attention_mistakes(), feed_forward_mistakes(), expert_mistakes(),
+                      residual_mistakes(), parallel_mistakes(), fused_mistakes(), layer_mistakes(),
+                      rounded_sum_mistakes(), output_mistakes(), number_mistakes()}) {
       for (Mistake& mistake : part) all.push_back(std::move(mistake));
     }
     return all;
@@ -60,7 +60,7 @@ bool concerns(const Mistake& mistake, const Network& network, Op op) {
     case OpKind::kEmbedding:
       return edit.get_rows || edit.scale;
     case OpKind::kNorm:
-      return static_cast<bool>(edit.norm);
+      return edit.norm || (edit.activate && network.has_own_activation(op));
     case OpKind::kLinear:
       return edit.matmul || (op.checkpoint == Checkpoint::kLogits && (edit.scale || edit.cap));
     case OpKind::kExpertLinear:
@@ -72,7 +72,9 @@ bool concerns(const Mistake& mistake, const Network& network, Op op) {
     case OpKind::kAttention:
       return static_cast<bool>(edit.attention);
     case OpKind::kConv:
-      return static_cast<bool>(edit.conv);
+      return edit.conv || (edit.activate && network.has_own_activation(op));
+    case OpKind::kDelta:
+      return static_cast<bool>(edit.delta);
     case OpKind::kActivation:
       return static_cast<bool>(edit.activate);
     case OpKind::kAdd:

@@ -33,6 +33,16 @@ void leave_last(std::span<float> weights) {
   std::ranges::fill(weights.first(weights.size() - 1), 0.0F);
 }
 
+// The call of its token `t` alone.
+ConvCall row_of(const ConvCall& call, int64_t t) {
+  ConvCall row = call;
+  row.n_tokens = 1;
+  row.first_position += t;
+  row.out += t * call.width;
+  if (row.x != nullptr) row.x += t * call.width;
+  return row;
+}
+
 // Which position a token's convolution begins at, as if there were none before it.
 using Origin = std::function<int64_t(int64_t position, const OpContext& context)>;
 
@@ -40,14 +50,13 @@ KernelHooks begun_at(Origin origin) {
   return {.conv = [origin = std::move(origin)](const OpContext& context, const ConvCall& call,
                                                Kernels& kernels) {
     for (int64_t t = 0; t < call.n_tokens; ++t) {
-      ConvCall row = call;
-      const int64_t position = call.first_position + t;
+      ConvCall row = row_of(call, t);
+      const int64_t position = row.first_position;
       const int64_t first = std::clamp(origin(position, context), int64_t{0}, position);
-      row.n_tokens = 1;
-      row.x += t * call.width;
-      row.out += t * call.width;
       row.kv.k = static_cast<const float*>(call.kv.k) + first * call.width;
-      row.kv.v = static_cast<const float*>(call.kv.v) + first * call.width;
+      if (call.kv.v != nullptr) {
+        row.kv.v = static_cast<const float*>(call.kv.v) + first * call.width;
+      }
       row.first_position = position - first;
       kernels.run(row);
     }
@@ -70,11 +79,7 @@ void run_with_late_state(const OpContext& context, const ConvCall& call, Kernels
 void run_with_late_state_after_prompt(const OpContext& context, const ConvCall& call,
                                       Kernels& kernels) {
   for (int64_t t = 0; t < call.n_tokens; ++t) {
-    ConvCall row = call;
-    row.n_tokens = 1;
-    row.x += t * call.width;
-    row.out += t * call.width;
-    row.first_position += t;
+    const ConvCall row = row_of(call, t);
     if (row.first_position < context.n_together) {
       kernels.run(row);
     } else {
@@ -98,6 +103,12 @@ Injected fault(std::string name, FaultGroup group, std::string what) {
   return {std::move(name), group, std::move(what), Checkpoint::kConv, needs_conv};
 }
 
+// The same of a convolution in linear attention.
+Injected linear_fault(std::string name, std::string what) {
+  return {std::move(name), FaultGroup::kCache, std::move(what), Checkpoint::kLinearConv,
+          needs_linear_attention};
+}
+
 Injected chunked() {
   Injected lost = fault("conv-state-lost-in-chunks", FaultGroup::kCache,
                         "what a convolution holds is lost every 8 positions");
@@ -112,6 +123,7 @@ std::vector<Mistake> conv_mistakes() {
       {.cause = "activation_kind",
        .text = plainly("passes the result of the convolution through SiLU"),
        .edit = {.conv = run_with_silu},
+       .possible = [](const Network& network, Op op) { return !network.has_own_activation(op); },
        .faults = {fault("conv-silu", FaultGroup::kAttention,
                         "the result of a convolution goes through SiLU")}},
       {.cause = "transpose",
@@ -119,7 +131,9 @@ std::vector<Mistake> conv_mistakes() {
                        "last to the earliest"),
        .edit = weighted([](std::span<float> weights) { std::ranges::reverse(weights); }),
        .faults = {fault("conv-reversed", FaultGroup::kAttention,
-                        "the weights of a convolution are in reverse order")}},
+                        "the weights of a convolution are in reverse order"),
+                  linear_fault("linear-conv-reversed",
+                               "the weights of linear attention's convolution are reversed")}},
       {.cause = "kv_shift",
        .text = plainly("convolves the tokens up to the one before"),
        .edit = {.conv =
@@ -127,13 +141,17 @@ std::vector<Mistake> conv_mistakes() {
                       --call.first_position;
                       kernels.run(call);
                     }},
+       // Without a gate it is what the convolution gives, a token late.
+       .possible = [](const Network& network, Op op) { return !network.has_own_activation(op); },
        .faults = {fault("conv-late", FaultGroup::kCache,
                         "a convolution reads its positions one slot late")}},
       {.cause = "kv_shift",
        .text = plainly("convolves each token alone, without those before it"),
        .edit = weighted(leave_last),
        .faults = {fault("conv-without-state", FaultGroup::kCache,
-                        "a convolution reads no earlier position")}},
+                        "a convolution reads no earlier position"),
+                  linear_fault("linear-conv-without-state",
+                               "linear attention's convolution reads no earlier position")}},
       {.cause = "kv_shift",
        .text = plainly("convolves each token of the decode path alone: its state is lost between "
                        "calls"),
@@ -142,7 +160,9 @@ std::vector<Mistake> conv_mistakes() {
        }),
        .possible = has_prompt,
        .faults = {fault("conv-state-lost", FaultGroup::kCache,
-                        "what a convolution holds of earlier positions is lost between calls")}},
+                        "what a convolution holds of earlier positions is lost between calls"),
+                  linear_fault("linear-conv-state-lost",
+                               "what linear attention's convolution holds is lost between calls")}},
       {.cause = "kv_shift",
        .text = plainly("convolves what follows the prompt without the prompt: its state is lost "
                        "there"),

@@ -298,6 +298,11 @@ std::vector<Mistake> feed_forward_mistakes() {
         return wrong;
       },
       "xielu-alphas-swapped", "xIELU's two alphas are swapped"));
+  for (Mistake& mistake : mistakes) {  // of feed-forwards, whose activation is the network's
+    mistake.possible = [possible = std::move(mistake.possible)](const Network& network, Op op) {
+      return !network.has_own_activation(op) && (!possible || possible(network, op));
+    };
+  }
   return mistakes;
 }
 

@@ -45,6 +45,7 @@ struct KernelHooks {
   Hook<HeadsCall> heads = {};
   Hook<AttentionCall> attention = {};
   Hook<ConvCall> conv = {};
+  Hook<DeltaCall> delta = {};
   Hook<ActivateCall> activate = {};
   Hook<AddCall> add = {};
   Hook<AddCall> scale = {};     // of calls without `a`, which only multiply

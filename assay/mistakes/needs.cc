@@ -48,6 +48,10 @@ std::string needs_conv(const Model& model) {
   return model.config().find(Checkpoint::kConv) != nullptr ? "" : "it has no convolution";
 }
 
+std::string needs_linear_attention(const Model& model) {
+  return model.config().find(Checkpoint::kDelta) != nullptr ? "" : "it has no linear attention";
+}
+
 std::string needs_silu(const Model& model) {
   return needs_activation(model, ActivationKind::kSilu, "SiLU");
 }

@@ -18,6 +18,7 @@ std::string needs_learned_positions(const Model& model);
 std::string needs_grouped_heads(const Model& model);  // more than one kv head, and more q heads
 std::string needs_gate(const Model& model);
 std::string needs_conv(const Model& model);
+std::string needs_linear_attention(const Model& model);
 std::string needs_gelu(const Model& model);
 std::string needs_silu(const Model& model);
 std::string needs_exact_gelu(const Model& model);

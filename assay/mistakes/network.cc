@@ -28,11 +28,6 @@ void scale(const OpContext& context, const KernelHooks& hooks, float factor, Mat
              kernels);
 }
 
-// Of a row.
-int64_t position_at(const Inputs& inputs, int64_t row) {
-  return inputs.positions.empty() ? row : inputs.positions[static_cast<size_t>(row)];
-}
-
 // How many rows from `first` on matter and are of positions one after the other: those that an
 // attention computes at once.
 int64_t queries_from(const Inputs& inputs, int64_t first, int64_t n_rows) {
@@ -40,7 +35,7 @@ int64_t queries_from(const Inputs& inputs, int64_t first, int64_t n_rows) {
   int64_t row = first;
   while (row < n_rows && row < first + kMost &&
          (inputs.wanted.empty() || inputs.wanted[static_cast<size_t>(row)]) &&
-         position_at(inputs, row) == position_at(inputs, first) + row - first) {
+         inputs.position_at(row) == inputs.position_at(first) + row - first) {
     ++row;
   }
   return row - first;
@@ -72,6 +67,7 @@ bool Network::can_compute(Op op) const {
     case OpKind::kMix:
     case OpKind::kHeads:
     case OpKind::kConv:
+    case OpKind::kDelta:
       return model != nullptr;
     case OpKind::kEmbedding:
       return model != nullptr;
@@ -107,6 +103,7 @@ std::optional<int64_t> Network::columns(Op op, const std::vector<int64_t>& input
     }
     case OpKind::kHeads:
     case OpKind::kConv:
+    case OpKind::kDelta:
     case OpKind::kSelect:
     case OpKind::kWeigh:
     case OpKind::kExpertLinear:
@@ -165,6 +162,19 @@ NormCall Network::norm_call(Op op) const {
   return call;
 }
 
+bool Network::has_own_activation(Op op) const {
+  const OpSpec* spec = op.layer < 0 ? nullptr : find_spec(layer(op.layer), op.checkpoint);
+  if (spec == nullptr) return false;
+  const bool ends_conv = spec->kind == OpKind::kConv && spec->n_inputs == 1;
+  return ends_conv || spec->own_activation.has_value();
+}
+
+std::optional<Activation> Network::activation_at(Op op) const {
+  const OpSpec* spec = op.layer < 0 ? nullptr : find_spec(layer(op.layer), op.checkpoint);
+  return spec != nullptr && spec->own_activation ? activation_of(*spec->own_activation)
+                                                 : activation;
+}
+
 const Linear* Network::linear(Op op) const {
   if (model == nullptr) return nullptr;
   if (op.checkpoint == Checkpoint::kLogits) return &output_linear_;
@@ -179,6 +189,7 @@ bool Network::has_bias(Op op) const {
     return model->layers[static_cast<size_t>(op.layer)].extra.choice_bias != nullptr;
   }
   if (kind_of(op) == OpKind::kNorm) return norm_call(op).bias != nullptr;
+  if (kind_of(op) == OpKind::kDelta) return true;
   const Linear* found = linear(op);
   return found != nullptr && found->bias != nullptr;
 }
@@ -231,6 +242,7 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
       call.n_tokens = out.rows * out.columns / call.width;
       call.out = out.values.data();
       run_hooked(hooks.norm, context, call, *reference_);
+      if (x.size() > 1) activate_in_place(context, hooks, x[1]->values.data(), out);
       return out;
     }
     case OpKind::kSelect:
@@ -270,29 +282,16 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
         if (call.n_tokens == 0) continue;
         check_interrupted();
         call.q = x[0]->row(t);
-        call.first_position = position_at(inputs, t);
+        call.first_position = inputs.position_at(t);
         call.out = out.row(t);
         run_hooked(hooks.attention, context, call, *reference_);
       }
       return out;
     }
-    case OpKind::kConv: {
-      Matrix out(x[0]->rows, x[0]->columns);
-      ConvCall call{.kv = {KvType::kF32, x[1]->values.data(), x[2]->values.data()},
-                    .weight = model->layers[static_cast<size_t>(op.layer)].extra.conv,
-                    .taps = model->config().conv_taps,
-                    .n_tokens = 1,
-                    .width = out.columns};
-      for (int64_t t = 0; t < out.rows; ++t) {
-        if (!inputs.wanted.empty() && !inputs.wanted[static_cast<size_t>(t)]) continue;
-        call.x = x[0]->row(t);
-        call.first_position =
-            inputs.positions.empty() ? t : inputs.positions[static_cast<size_t>(t)];
-        call.out = out.row(t);
-        run_hooked(hooks.conv, context, call, *reference_);
-      }
-      return out;
-    }
+    case OpKind::kConv:
+      return of_convolution(context, hooks);
+    case OpKind::kDelta:
+      return of_delta(context, hooks);
     case OpKind::kActivation: {
       Matrix out(x[0]->rows, x[0]->columns);
       ActivateCall call = activate_call(x.size() > 1 ? x[1] : nullptr, *x[0], out);
@@ -300,7 +299,7 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
       if (hooks.activate) {
         hooks.activate(context, call, *reference_);
       } else {
-        activate(call, *activation, *reference_);
+        activate(call, *activation_at(op), *reference_);
       }
       return out;
     }

@@ -26,8 +26,8 @@ struct OpContext;
 
 // What an op computes from, at some token positions.
 struct Inputs {
-  // Of each row. Of an attention those of the queries: its keys and values are of all positions
-  // from 0 on. None: 0, 1, ...
+  // Of each row. Of an attention those of the queries: its keys and values, as all that an op of
+  // reads_back() reads at earlier positions, are of all positions from 0 on. None: 0, 1, ...
   std::vector<int64_t> positions = {};
   std::vector<const Matrix*> rows = {};                  // of Network::inputs(), in that order
   std::vector<std::shared_ptr<const Matrix>> held = {};  // keeps these alive
@@ -35,6 +35,14 @@ struct Inputs {
   std::vector<bool> wanted = {};                         // rows that matter; all where empty
   // Another checkpoint's rows, if they are known.
   std::function<std::shared_ptr<const Matrix>(Op)> other = {};
+
+  int64_t position_at(int64_t row) const {
+    return positions.empty() ? row : positions[static_cast<size_t>(row)];
+  }
+  // Of the result.
+  int64_t n_rows() const {
+    return positions.empty() ? rows.front()->rows : static_cast<int64_t>(positions.size());
+  }
 };
 
 // The numbers of a norm.
@@ -81,6 +89,10 @@ struct Network {
   bool rotary() const { return has(Checkpoint::kQRope); }
   bool gated() const { return has(Checkpoint::kFfnGate); }
   OpKind kind_of(Op op) const;
+  // The number of the first input that an op of reads_back() reads at earlier positions.
+  int first_read_back(Op op) const {
+    return assay::first_read_back(*find_spec(layer(op.layer), op.checkpoint));
+  }
   // The rotation of the op's layer; where there is one.
   const RopeSettings& rope_at(Op op) const;
   // Without a model: whether q and k are rotated, and whether the feed-forward has a gate.
@@ -107,6 +119,10 @@ struct Network {
 
   AttentionShape attention_shape(Op op) const;
   NormCall norm_call(Op op) const;  // without its rows
+  // That of an activation, or of an op that ends with one.
+  std::optional<Activation> activation_at(Op op) const;
+  // Whether an op has one that is not the feed-forward's.
+  bool has_own_activation(Op op) const;
   // The weights of a linear op; null without a model or for other ops.
   const Linear* linear(Op op) const;
   // Of a linear op, a norm or a choice of experts; false without a model or for other ops.
@@ -120,6 +136,10 @@ struct Network {
   std::vector<OpSpec> layer_{common_layer().begin(), common_layer().end()};
   Matrix compute_hooked(const OpContext& context, const KernelHooks& hooks) const;
   Matrix look_up(const OpContext& context, const KernelHooks& hooks) const;
+  Matrix of_convolution(const OpContext& context, const KernelHooks& hooks) const;
+  Matrix of_delta(const OpContext& context, const KernelHooks& hooks) const;
+  void activate_in_place(const OpContext& context, const KernelHooks& hooks, const float* gate,
+                         Matrix& out) const;
   Matrix of_experts(const OpContext& context, const KernelHooks& hooks) const;
   std::vector<int32_t> expert_ids(const Matrix& logged) const;
   Linear output_linear_;

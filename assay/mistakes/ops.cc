@@ -50,6 +50,8 @@ std::optional<ActivationKind> kernel_of(Activation activation) {
       return ActivationKind::kClampedSwiglu;
     case Activation::kXielu:
       return ActivationKind::kXielu;
+    case Activation::kSigmoid:
+      return ActivationKind::kSigmoid;
     default:
       return std::nullopt;
   }

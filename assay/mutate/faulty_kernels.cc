@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 
 namespace assay {
@@ -57,6 +58,10 @@ void FaultyKernels::run_edited(mistakes::Hook<Call> KernelHooks::*hook, const Ca
     shadow_values_.resize(static_cast<size_t>(count));
     Call beside = call;
     beside.out = shadow_values_.data();
+    if constexpr (std::is_same_v<Call, DeltaCall>) {
+      shadow_state_.assign(call.state, call.state + call.shape.state_size());
+      beside.state = shadow_state_.data();
+    }
     run_hooked(injection_.in_arguments ? edit : right, context, beside, *shadow_.kernels);
   }
   run_hooked(edit, context, call, kernels_);
@@ -98,6 +103,10 @@ void FaultyKernels::run(const AttentionCall& call) {
 
 void FaultyKernels::run(const ConvCall& call) {
   run_edited(&KernelHooks::conv, call, call.n_tokens * call.width);
+}
+
+void FaultyKernels::run(const DeltaCall& call) {
+  run_edited(&KernelHooks::delta, call, call.n_tokens * call.shape.value_width());
 }
 
 void FaultyKernels::run(const ActivateCall& call) {

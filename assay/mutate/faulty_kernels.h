@@ -37,6 +37,7 @@ class FaultyKernels : public Kernels {
   void run(const StoreKvCall& call) override;
   void run(const AttentionCall& call) override;
   void run(const ConvCall& call) override;
+  void run(const DeltaCall& call) override;
   void run(const ActivateCall& call) override;
   void run(const AddCall& call) override;
   void run(const MixCall& call) override;
@@ -59,6 +60,7 @@ class FaultyKernels : public Kernels {
   void keep(mistakes::Op op, const OpResult& result);
 
   std::vector<float> shadow_values_;
+  std::vector<float> shadow_state_;
   int64_t n_together_ = 0;  // tokens of the first batch, which is the prompt
   // The latest result of each op; edits may read others than the inputs of theirs.
   std::map<mistakes::Op, std::shared_ptr<const mistakes::Matrix>> results_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "assay/synth/random_weights.h"
 #include "base/error.h"
 #include "engine/hf/expert_tensors.h"
+#include "engine/hf/linear_attention.h"
 #include "engine/hf/tensor_forms.h"
 #include "model/hf_names.h"
 #include "model/hyperparameter_keys.h"
@@ -82,6 +84,7 @@ class FolderLister {
     const std::string layer = tensor.name.substr(4, tensor.name.find('.', 4) - 3);  // "7."
     const std::string path = std::string(config_.model->layers) + "." + layer;
     if (op.kind == OpKind::kExpertLinear) return add_experts(tensor, path, suffix);
+    if (op.kind == OpKind::kDelta) return add_gates(tensor, path);
     const std::string module = path + std::string(module_of(op));
     if (op.kind == OpKind::kSelect && config_.model->choice_bias_row) {
       return put_rows(module, {1, tensor.columns()}, tensor, 0);
@@ -90,7 +93,10 @@ class FolderLister {
       return put_plain(module, tensor);
     }
     if (op.kind == OpKind::kConv) {
-      return put_rows(module + suffix, {tensor.rows(), 1, tensor.columns()}, tensor, 0);
+      return put_reordered(module + suffix, tensor, {tensor.rows(), 1, tensor.columns()});
+    }
+    if (const auto columns = linear_attention_columns(config_, op); !columns.empty()) {
+      return put_columns(module + suffix, tensor, columns);
     }
     if (op.weight_per_head && config_.model->norm_modules) {
       for (int64_t head = 0; head < tensor.rows(); ++head) {
@@ -136,16 +142,40 @@ class FolderLister {
     });
   }
 
-  // In transformers' order of the rows of q, k and v.
+  // The two vectors of linear attention's decay; the logarithm of 1, which all of the one are, is
+  // 0.
+  void add_gates(const SynthTensor& tensor, const std::string& path) {
+    const bool is_step = tensor.name.ends_with(".bias");
+    const std::string name =
+        path + std::string(hf_module(*config_.model, is_step ? kStepTensor : tensor.op->tensor));
+    if (is_step) return put_reordered(name, tensor, tensor.dims);
+    put(name, tensor.dims,
+        [count = tensor.columns()](int64_t, float* out) { std::fill_n(out, count, 0.0F); });
+  }
+
+  // Column `order[i]` is column i of the file.
+  void put_columns(std::string name, const SynthTensor& tensor, std::vector<int64_t> order) {
+    put(std::move(name), {tensor.dims.rbegin(), tensor.dims.rend()},
+        [numbers = Numbers(tensor, seed_), order = std::move(order)](int64_t row, float* out) {
+          std::vector<float> values(order.size());
+          numbers.row(row, values.data());
+          for (size_t i = 0; i < order.size(); ++i) out[order[i]] = values[i];
+        });
+  }
+
+  // In transformers' order of the rows of q, k and v, or of value heads.
   void put_reordered(std::string name, const SynthTensor& tensor) {
+    put_reordered(std::move(name), tensor, {tensor.dims.rbegin(), tensor.dims.rend()});
+  }
+  void put_reordered(std::string name, const SynthTensor& tensor, std::vector<int64_t> shape) {
     const std::vector<int64_t> order = module_rows(config_, *tensor.op);
-    if (order.empty()) return put_plain(std::move(name), tensor);
+    if (order.empty()) return put_rows(std::move(name), std::move(shape), tensor, 0);
     const auto from = std::make_shared<std::vector<int64_t>>(order.size());
     for (size_t row = 0; row < order.size(); ++row) {
       (*from)[static_cast<size_t>(order[row])] = static_cast<int64_t>(row);
     }
     const bool is_bias = tensor.dims.size() == 1;
-    put(std::move(name), {tensor.dims.rbegin(), tensor.dims.rend()},
+    put(std::move(name), std::move(shape),
         [numbers = Numbers(tensor, seed_), from, is_bias](int64_t row, float* out) {
           if (!is_bias) return numbers.row((*from)[static_cast<size_t>(row)], out);
           for (size_t i = 0; i < from->size(); ++i) numbers.column((*from)[i], 0, 1, out + i);

@@ -24,6 +24,9 @@ constexpr double kRouterGain = 2.0;
 constexpr float kBiasDeviation = 0.1F;
 constexpr double kLogitDeviation = 3.0;
 constexpr float kEmbeddingDeviation = 0.5F;
+// Softplus makes them decays that last for some tokens.
+constexpr float kStepMean = -2.0F;
+constexpr float kStepDeviation = 0.5F;
 // Tied rows must be small compared with what the layers add, or each token would only predict
 // itself.
 constexpr float kTiedDeviation = 0.03F;
@@ -88,7 +91,8 @@ class Lister {
 
   void add_norm(const std::string& name, const OpSpec* op, const std::vector<int64_t>& dims,
                 float gain, bool bias) {
-    const float added = config_.hf.model->norm_plus_one ? 1.0F : 0.0F;
+    const bool has_gate = op != nullptr && op->n_inputs > 1;
+    const float added = config_.hf.model->norm_plus_one && !has_gate ? 1.0F : 0.0F;
     add(name + ".weight", op, dims, gain - added, gain * kNormDeviation).added = added;
     if (bias) add(name + ".bias", op, dims, 0.0F, gain * kBiasDeviation);
   }
@@ -134,6 +138,12 @@ class Lister {
       const auto deviation = 1.0 / std::sqrt(static_cast<double>(model_.conv_taps));
       add(name + ".weight", &op, {model_.conv_taps, model_.width(op.width)}, 0.0F,
           static_cast<float>(deviation));
+    }
+    if (op.kind == OpKind::kDelta) {
+      const int64_t heads = model_.delta.n_value_heads;
+      add(name, &op, {heads}, -1.0F, 0.0F);
+      add(fmt::format("blk.{}.{}.bias", layer, kStepTensor), &op, {heads}, kStepMean,
+          kStepDeviation);
     }
     if (op.kind == OpKind::kSelect && has_bias(config_.hf, op)) {
       add(name + ".bias", &op, {model_.routing.n_experts}, 0.0F, kBiasDeviation);

@@ -36,11 +36,13 @@ bool has_more_bits(int64_t layer, int64_t n_layers) {
   return layer < n_layers / 8 || layer >= 7 * n_layers / 8 || (layer - n_layers / 8) % 3 == 2;
 }
 
-// Of the layers before `end`, those with attention.
+// Of the layers before `end`, those with attention, full or linear.
 int64_t attention_layers(const ModelConfig& model, int64_t end) {
-  return std::count_if(
-      model.layers.begin(), model.layers.begin() + end,
-      [](const LayerConfig& layer) { return find_spec(layer.ops, Checkpoint::kAttn) != nullptr; });
+  return std::count_if(model.layers.begin(), model.layers.begin() + end,
+                       [](const LayerConfig& layer) {
+                         return find_spec(layer.ops, Checkpoint::kAttn) != nullptr ||
+                                find_spec(layer.ops, Checkpoint::kDelta) != nullptr;
+                       });
 }
 
 TensorType type_of_values(std::string_view mix, int64_t number, const ModelConfig& model,

@@ -14,6 +14,7 @@
 #include "engine/hf/expert_config.h"
 #include "engine/hf/json_object.h"
 #include "engine/hf/keys.h"
+#include "engine/hf/linear_attention.h"
 #include "engine/hf/parts.h"
 #include "engine/hf/rope_config.h"
 #include "engine/model_config.h"
@@ -179,6 +180,7 @@ void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
     }
     keys.whole(hyperparameter::kConvTaps, object.whole({"conv_L_cache"}, kMaxConvTaps));
   }
+  read_linear_attention(object, config, keys);
 }
 
 struct ActivationName {
@@ -282,8 +284,10 @@ constexpr std::string_view kSliding = "sliding_attention";
 std::vector<bool> windowed_layers(const ConfigObject& object, const HfConfig& config) {
   std::vector<bool> windowed;
   const bool has_conv = has_checkpoint(*config.architecture, Checkpoint::kConv);
+  const bool has_linear = has_checkpoint(*config.architecture, Checkpoint::kDelta);
   for (const std::string& type : object.texts("layer_types")) {
-    if (type != kSliding && type != "full_attention" && !(has_conv && type == kConvLayer)) {
+    if (type != kSliding && type != "full_attention" && !(has_conv && type == kConvLayer) &&
+        !(has_linear && type == kLinearLayer)) {
       object.refuse("layer_types", fmt::format("has a layer of type '{}'", type),
                     "Assay computes full_attention and sliding_attention");
     }
@@ -380,6 +384,9 @@ void read_rotation(const ConfigObject& object, HfConfig& config, Keys& keys) {
     config.metadata[fmt::format("{}.{}", config.architecture->name, hyperparameter::kRopeScaling)] =
         rope.scaling;
   }
+  if (config.architecture->rope_sections) {
+    keys.wholes(hyperparameter::kRopeSections, rope.sections);
+  }
   if (config.architecture->rope_long_short || config.architecture->temperature ||
       rope.scaling == "yarn") {
     keys.whole(hyperparameter::kRopeOriginalContext, rope.original_context_length > 0
@@ -405,12 +412,18 @@ void read_residual(const ConfigObject& object, HfConfig& config, Keys& keys) {
 }
 
 // Kinds of models of images and text, whose text_config is one that Assay may know.
-constexpr std::string_view kOfImagesAndText[] = {"mistral3"};
+struct ImagesAndText {
+  std::string_view model_type;
+  bool tied;  // where the whole does not say
+};
+constexpr ImagesAndText kOfImagesAndText[] = {{"mistral3", true}, {"qwen3_5", false}};
 constexpr char kTextConfig[] = "text_config";
 
-bool is_of_images_and_text(const ConfigObject& stated) {
-  return std::ranges::find(kOfImagesAndText, stated.text({"model_type"}, "")) !=
-         std::end(kOfImagesAndText);
+// Null if it is none of them.
+const ImagesAndText* of_images_and_text(const ConfigObject& stated) {
+  const auto* found = std::ranges::find(kOfImagesAndText, stated.text({"model_type"}, ""),
+                                        &ImagesAndText::model_type);
+  return found == std::end(kOfImagesAndText) ? nullptr : found;
 }
 
 }  // namespace
@@ -419,7 +432,8 @@ HfConfig read_hf_config(const std::string& json, const std::string& where) {
   const rapidjson::Document document = parse_json_text(json, where, kConfigHint);
   const ConfigObject whole(document, where);
   HfConfig config;
-  config.is_part = is_of_images_and_text(whole);
+  const ImagesAndText* images_and_text = of_images_and_text(whole);
+  config.is_part = images_and_text != nullptr;
   if (config.is_part && whole.find(kTextConfig) == nullptr) {
     whole.refuse(kTextConfig, "is missing", kConfigHint);
   }
@@ -455,12 +469,14 @@ HfConfig read_hf_config(const std::string& json, const std::string& where) {
     const KeyNames ignored = {"num_nextn_predict_layers", "num_mtp_layers"};
     config.n_ignored_layers = object.whole_or_zero(object.present(ignored), kMaxLayers, 0);
   }
-  // transformers asks the whole model's, and ties where that states nothing.
+  // transformers asks the whole model's.
   config.tied_is_stated = whole.find("tie_word_embeddings") != nullptr;
-  config.tied =
-      config.is_part ? whole.flag("tie_word_embeddings", true) : object.flag("tie_word_embeddings");
+  config.tied = config.is_part ? whole.flag("tie_word_embeddings", images_and_text->tied)
+                               : object.flag("tie_word_embeddings");
   config.parts = read_parts(object, config);
-  if (std::ranges::find(config.parts.conv, true) != config.parts.conv.end()) {
+  if (config.delta.n_key_heads > 0) {
+    keys.flags(hyperparameter::kLinearLayers, config.parts.conv);
+  } else if (std::ranges::find(config.parts.conv, true) != config.parts.conv.end()) {
     std::vector<int32_t> heads;
     for (const bool conv : config.parts.conv) {
       heads.push_back(conv ? 0 : static_cast<int32_t>(config.n_kv_heads));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/gguf.h"
+#include "kernels/calls.h"
 #include "model/architecture.h"
 #include "model/hf_names.h"
 
@@ -22,7 +23,8 @@ struct HfParts {
   bool two_norms = false;     // of what enters the layer: falcon's
   bool choice_bias = false;   // of the choice of experts
   std::vector<bool> experts;  // of each layer: whether it has experts
-  std::vector<bool> conv;     // whether it has a convolution in the place of attention
+  // Whether it has a convolution, or linear attention, in the place of full attention.
+  std::vector<bool> conv;
 };
 
 // What a config.json of Hugging Face says, as a GGUF file of the same model would say it.
@@ -41,6 +43,7 @@ struct HfConfig {
   int64_t n_ignored_layers = 0;  // behind the network's own, which transformers does not read
   int64_t context_length = 0;
   int64_t feed_forward_length = 0;
+  DeltaShape delta;                // of linear attention; no heads: there is none
   int64_t rotary_dim = 0;          // 0 where positions are learned
   bool tied = false;               // the output matrix is the token embedding
   bool tied_is_stated = false;     // otherwise the tensors decide

@@ -15,6 +15,7 @@
 #include "engine/hf/config.h"
 #include "engine/hf/expert_tensors.h"
 #include "engine/hf/keys.h"
+#include "engine/hf/linear_attention.h"
 #include "engine/hf/parts.h"
 #include "engine/hf/safetensors.h"
 #include "engine/hf/tensor_forms.h"
@@ -65,7 +66,8 @@ class Weights {
   // Leaves the tensors of the text alone, under the names that they have without the other
   // networks.
   void keep_text() {
-    static constexpr std::string_view kOthers[] = {"vision_tower.", "multi_modal_projector."};
+    static constexpr std::string_view kOthers[] = {"vision_tower.", "multi_modal_projector.",
+                                                   "visual."};
     static constexpr std::string_view kOfText = "language_model.";
     static constexpr std::string_view kOfModel = "model.";
     for (auto all = std::exchange(tensors_, {}); !all.empty();) {
@@ -249,13 +251,15 @@ class TensorList {
   // The tensors of one module, if the files have it.
   void add(const OpSpec& op, const std::string& from, const std::string& to) {
     if (op.kind == OpKind::kExpertLinear) return add_experts(op, from, to);
+    if (op.kind == OpKind::kDelta) return add_gates(op, from, to);
     if (op.kind == OpKind::kAttention || op.kind == OpKind::kSelect) {
       return add_vector(op, from, to);
     }
     for (const std::string_view module : hf_modules(*config_.model, op.tensor)) {
       const std::string path = from + std::string(module);
       const std::string name = to + std::string(op.tensor);
-      const bool plus = op.kind == OpKind::kNorm && config_.model->norm_plus_one;
+      const bool plus =
+          op.kind == OpKind::kNorm && config_.model->norm_plus_one && op.n_inputs == 1;
       if (const StoredTensor* weight = weights_.find(path + ".weight")) {
         put(name + ".weight", form(*weight, op, plus));
       } else if (op.weight_per_head) {
@@ -277,6 +281,21 @@ class TensorList {
           expert_tensor(config_, {folder_, from, op.tensor, suffix}, find, content_.made);
       if (!tensor) continue;
       put(to + std::string(op.tensor) + std::string(suffix), aligned(*tensor, content_.made));
+    }
+  }
+
+  // The two vectors of linear attention's decay.
+  void add_gates(const OpSpec& op, const std::string& from, const std::string& to) {
+    for (const std::string_view tensor : {op.tensor, kStepTensor}) {
+      const StoredTensor* stored =
+          weights_.find(from + std::string(hf_module(*config_.model, tensor)));
+      if (stored == nullptr) continue;
+      const FormedTensor values = form(*stored, op, false);
+      if (tensor == kStepTensor) {
+        put(to + std::string(tensor) + ".bias", values);
+      } else {
+        put(to + std::string(tensor), minus_exp(values, content_.made));
+      }
     }
   }
 
@@ -346,11 +365,21 @@ class TensorList {
   void check_has(const OpSpec& op, const std::string& from, const std::string& to) const {
     if (op.kind == OpKind::kSelect) return;  // may do without
     const std::string name = to + std::string(op.tensor);
+    if (op.kind == OpKind::kDelta) return check_has_gates(op, from, to);
     const std::string_view known = hf_module(*config_.model, op.tensor);
     const std::string module = from + std::string(known.empty() ? op.tensor : known);
     if (!names_.contains(name + ".weight")) missing(module + ".weight");
     const bool biased = op.bias != Presence::kNever && has_bias(config_, op);
     if (biased && !names_.contains(name + ".bias")) missing(module + ".bias");
+  }
+
+  void check_has_gates(const OpSpec& op, const std::string& from, const std::string& to) const {
+    const auto check = [&](std::string_view tensor, std::string_view suffix) {
+      if (names_.contains(fmt::format("{}{}{}", to, tensor, suffix))) return;
+      missing(from + std::string(hf_module(*config_.model, tensor)));
+    };
+    check(op.tensor, "");
+    check(kStepTensor, ".bias");
   }
 
   void require(const OpSpec& op, const std::string& from, const std::string& to) {

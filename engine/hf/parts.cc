@@ -4,6 +4,8 @@
 #include <iterator>
 #include <string>
 
+#include "engine/hf/linear_attention.h"
+
 namespace assay {
 namespace {
 
@@ -34,6 +36,9 @@ void read_biases(const ConfigObject& object, const HfConfig& config, HfParts& pa
   }
   const auto stated = [&](const char* key, Checkpoint checkpoint) {
     const OpSpec* op = find_spec(config.architecture->layer, checkpoint);
+    for (const LayerVariant& variant : config.architecture->variants) {
+      if (op == nullptr) op = find_spec(variant.ops, checkpoint);
+    }
     const bool has = object.flag(key);
     if (has && op != nullptr && op->bias == Presence::kNever) {
       object.refuse(key, "does not belong to this model_type");
@@ -73,7 +78,9 @@ std::vector<bool> expert_layers(const ConfigObject& object, const HfConfig& conf
 std::vector<bool> conv_layers(const ConfigObject& object, const HfConfig& config) {
   const auto count = static_cast<size_t>(config.n_layers);
   std::vector<bool> layers(count);
-  if (!has_checkpoint(*config.architecture, Checkpoint::kConv)) return layers;
+  if (!has_checkpoint(*config.architecture, Checkpoint::kConv)) {
+    return linear_attention_layers(object, config);
+  }
   constexpr char kAttention[] = "full_attn_idxs";
   const std::vector<std::string> types = object.texts("layer_types");
   for (size_t i = 0; i < std::min(count, types.size()); ++i) layers[i] = types[i] == kConvLayer;

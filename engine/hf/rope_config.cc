@@ -17,6 +17,7 @@ namespace assay {
 namespace {
 
 constexpr int64_t kMaxOriginalPositions = int64_t{1} << 31;
+constexpr int64_t kMaxSection = 65536;
 constexpr char kParameters[] = "rope_parameters";
 constexpr char kScaling[] = "rope_scaling";
 constexpr char kShare[] = "partial_rotary_factor";
@@ -45,6 +46,8 @@ constexpr std::string_view kKnown[] = {"rope_type",
                                        "full_attention",
                                        "sliding_attention",
                                        kAlpha};
+// And of networks that may see images: how positions in these share the pairs.
+constexpr std::string_view kKnownOfSections[] = {"mrope_section", "mrope_interleaved"};
 // And of networks whose scores have a temperature; the context's length stands outside, too.
 constexpr std::string_view kKnownBesideTemperature[] = {kTemperature, "max_position_embeddings"};
 
@@ -88,6 +91,7 @@ class RopeReader {
     }
     const ConfigObject parameters(*value, fmt::format("{}, {}", object_.where(), key));
     reject_unknown(parameters);
+    read_sections(parameters);
     if (rotates_twice() && object_.find(kScaling) == value && !parameters.states("rope_type")) {
       parameters.refuse("rope_type", "is missing", "of this model_type no other name is read");
     }
@@ -102,9 +106,21 @@ class RopeReader {
   }
 
  private:
+  // Of positions in images, which a file has to state.
+  void read_sections(const ConfigObject& parameters) {
+    if (!config_.architecture->rope_sections) return;
+    const std::vector<int64_t> stated = parameters.wholes("mrope_section", kMaxSection);
+    if (!stated.empty() && stated.size() != 3) {
+      parameters.refuse("mrope_section", fmt::format("has {} entries, not 3", stated.size()));
+    }
+    for (size_t i = 0; i < stated.size(); ++i) rope_.sections[i] = static_cast<int32_t>(stated[i]);
+  }
+
   void reject_unknown(const ConfigObject& parameters) const {
     const auto is_known = [&](const std::string& name) {
       return std::ranges::find(kKnown, name) != std::end(kKnown) ||
+             (config_.architecture->rope_sections &&
+              std::ranges::find(kKnownOfSections, name) != std::end(kKnownOfSections)) ||
              (config_.architecture->temperature &&
               std::ranges::find(kKnownBesideTemperature, name) !=
                   std::end(kKnownBesideTemperature));

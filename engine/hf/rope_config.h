@@ -20,6 +20,8 @@ struct RopeConfig {
   int64_t original_context_length = 0;         // 0: not stated
   std::optional<bool> yarn_whole_pairs;
   std::map<std::string, std::vector<float>> factors;  // as HfConfig::rope_factors
+  // Pairs for time, height and width in images: rope.dimension_sections.
+  std::vector<int32_t> sections = {11, 11, 10, 0};
 };
 
 // Reads rope_parameters, as transformers 5 writes it, or rope_theta and rope_scaling. `config` has

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "engine/hf/linear_attention.h"
 #include "kernels/reference/dequantize.h"
 
 namespace assay {
@@ -96,6 +97,25 @@ bool is_reordered(const HfConfig& config, const OpSpec& op) {
                     config.model->rope_pairing != config.architecture->rope_pairing));
 }
 
+FormedTensor reordered_columns(const FormedTensor& tensor, const std::vector<int64_t>& order,
+                               std::deque<std::string>& made) {
+  if (tensor.dims.size() != 2 || tensor.dims[0] != std::ssize(order)) {
+    throw Error(fmt::format("has the shape [{}], config.json says {} columns",
+                            fmt::join(tensor.dims.rbegin(), tensor.dims.rend(), ", "),
+                            order.size()));
+  }
+  const size_t size = element_bytes(tensor.type);
+  std::string bytes(tensor.data.size(), '\0');
+  char* to = bytes.data();
+  for (int64_t row = 0; row < tensor.dims[1]; ++row) {
+    for (const int64_t from : order) {
+      std::memcpy(to, &tensor.data[static_cast<size_t>(row * tensor.dims[0] + from) * size], size);
+      to += size;
+    }
+  }
+  return {tensor.type, tensor.dims, keep(std::move(bytes), made)};
+}
+
 FormedTensor reordered(const FormedTensor& tensor, const std::vector<int64_t>& order,
                        std::deque<std::string>& made) {
   const bool is_row = tensor.dims.size() == 1;  // a bias: each of its elements belongs to a row
@@ -125,13 +145,15 @@ FormedTensor formed(const FormedTensor& tensor, const HfConfig& config, const Op
   if (op.kind == OpKind::kConv && tensor.dims.size() == 3 && tensor.dims[1] == 1) {
     result.dims = {tensor.dims[0], tensor.dims[2]};
   }
+  const std::vector<int64_t> columns = linear_attention_columns(config, op);
+  if (!columns.empty()) return reordered_columns(result, columns, made);
   const std::vector<int64_t> order = module_rows(config, op);
   return order.empty() ? result : reordered(result, order, made);
 }
 
 std::vector<int64_t> module_rows(const HfConfig& config, const OpSpec& op) {
-  std::vector<int64_t> rows;
-  if (!is_reordered(config, op)) return rows;
+  std::vector<int64_t> rows = linear_attention_rows(config, op);
+  if (!rows.empty() || !is_reordered(config, op)) return rows;
   const RowOrder order(config, op.tensor == "attn_qkv");
   for (int64_t row = 0; row < order.count(op.out); ++row) rows.push_back(order.source(op.out, row));
   return rows;

@@ -2,9 +2,11 @@
 #include <cstring>
 #include <functional>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "kernels/cpu/delta.h"
 #include "kernels/cpu/functions.h"
 #include "kernels/cpu/integers/functions.h"
 #include "kernels/cpu/processor.h"
@@ -31,10 +33,12 @@ void convolve(const ConvCall& call, int64_t token) {
     const float* own = call.weight + (c + 1) * call.taps - 1;  // the weight of the token itself
     double sum = 0.0;
     for (int64_t p = first; p <= last; ++p) {
-      const double product = static_cast<double>(k[p * width + c]) * v[p * width + c];
+      const double product =
+          static_cast<double>(k[p * width + c]) * (v == nullptr ? 1.0F : v[p * width + c]);
       sum += own[p - last] * product;
     }
-    call.out[token * width + c] = static_cast<float>(call.x[token * width + c] * sum);
+    const double gate = call.x == nullptr ? 1.0F : call.x[token * width + c];
+    call.out[token * width + c] = static_cast<float>(gate * sum);
   }
 }
 
@@ -110,6 +114,15 @@ class CpuKernels final : public Kernels {
     share(call.n_tokens, call.taps * call.width, [&](int64_t first, int64_t last) {
       for (int64_t t = first; t < last; ++t) convolve(call, t);
     });
+  }
+
+  void run(const DeltaCall& call) override {
+    const DeltaShape& shape = call.shape;
+    share(shape.n_value_heads, call.n_tokens * shape.key_dim * shape.value_dim,
+          [&](int64_t first, int64_t last) {
+            std::vector<double> scratch(static_cast<size_t>(2 * shape.value_dim));
+            for (int64_t h = first; h < last; ++h) cpu::delta_head(call, h, scratch.data());
+          });
   }
 
   void run(const ActivateCall& call) override {

@@ -36,6 +36,10 @@ ASSAY_ALWAYS_INLINE F32x16 silu(F32x16 x) {
   return logistic_product(x, sub(splat(-0.0F), x));
 }
 
+ASSAY_ALWAYS_INLINE F32x16 sigmoid(F32x16 x) {
+  return logistic_product(splat(1.0F), sub(splat(-0.0F), x));
+}
+
 // 0.5 x (1 + tanh(u)) with u = sqrt(2 / pi) (x + 0.044715 x³) is x / (1 + e^-2u), which loses no
 // digits where tanh is near -1.
 ASSAY_ALWAYS_INLINE F32x16 gelu_tanh(F32x16 x) {
@@ -140,6 +144,8 @@ inline void activate(const ActivateCall& a, int64_t first, int64_t last) {
                  [](F32x16 x, F32x16 up) { return mul(clamped_silu(x), clamped_up(up)); });
     case ActivationKind::kXielu:
       return activate_with(a, first, count, [&](F32x16 x) { return xielu(a.xielu, x); });
+    case ActivationKind::kSigmoid:
+      return activate_with(a, first, count, [](F32x16 x) { return sigmoid(x); });
     case ActivationKind::kSoftCap:
       return activate_with(a, first, count,
                            [cap = splat(a.cap)](F32x16 x) { return mul(cap, tanh(div(x, cap))); });

@@ -79,6 +79,9 @@ class DeviceKernels final : public Kernels {
   void run(const ConvCall& call) override {
     if (call.n_tokens > 0) ASSAY_DEVICE::run(*device_, call);
   }
+  void run(const DeltaCall& call) override {
+    if (call.n_tokens > 0) ASSAY_DEVICE::run(*device_, call);
+  }
   void run(const ActivateCall& call) override {
     if (call.count > 0) ASSAY_DEVICE::run(*device_, call);
   }

@@ -15,6 +15,10 @@ __device__ inline float silu(float x) {
   return logistic_product(x, -0.0F - x);
 }
 
+__device__ inline float sigmoid_of(float x) {
+  return logistic_product(1.0F, -0.0F - x);
+}
+
 // In the form x / (1 + e^-2u) of kernels/cpu/elementwise.h.
 __device__ inline float gelu_tanh_of(float x) {
   constexpr double kMinusTwoRoot = -1.5957691216057308;  // -2 sqrt(2 / pi)

@@ -22,6 +22,8 @@ __device__ float activated(ActivationKind kind, float x, float cap, const Xielu&
       return clamped_silu(x);
     case ActivationKind::kXielu:
       return xielu_of(xielu, x);
+    case ActivationKind::kSigmoid:
+      return sigmoid_of(x);
     case ActivationKind::kSoftCap:
       break;
   }
@@ -118,10 +120,10 @@ __global__ void conv_kernel(Global<const float> x, Global<const float> k, Global
   double sum = 0.0;
   for (int64_t j = last < taps - 1 ? taps - 1 - last : 0; j < taps; ++j) {
     const int64_t at = (last - taps + 1 + j) * width + channel;
-    const double product = static_cast<double>(k[at]) * static_cast<double>(v[at]);
+    const double product = static_cast<double>(k[at]) * (v ? static_cast<double>(v[at]) : 1.0);
     sum += static_cast<double>(weight[channel * taps + j]) * product;
   }
-  out[i] = static_cast<float>(static_cast<double>(x[i]) * sum);
+  out[i] = static_cast<float>((x ? static_cast<double>(x[i]) : 1.0) * sum);
 }
 
 __global__ void heads_kernel(Global<const float> own, Global<const float> shared, HeadParts parts,

@@ -315,9 +315,9 @@ void run(const ConvCall& call) {
       if (position < 0) continue;
       const int64_t at = position * call.width + channel;
       sum += call.weight[channel * call.taps + j] *
-             (static_cast<double>(k[at]) * static_cast<double>(v[at]));
+             (v == nullptr ? k[at] : static_cast<double>(k[at]) * static_cast<double>(v[at]));
     }
-    call.out[i] = static_cast<float>(call.x[i] * sum);
+    call.out[i] = static_cast<float>(call.x == nullptr ? sum : call.x[i] * sum);
   }
 }
 

@@ -35,6 +35,8 @@ double apply(const ActivateCall& call, double x) {
     }
     case ActivationKind::kXielu:
       return xielu(call.xielu, x);
+    case ActivationKind::kSigmoid:
+      return 1.0 / (1.0 + std::exp(-x));
     case ActivationKind::kSoftCap:
       break;
   }

@@ -40,6 +40,7 @@ struct AttentionVariant {
 void run(const AttentionCall& call, const AttentionVariant& variant);
 
 void run(const ConvCall& call);
+void run(const DeltaCall& call);
 
 double silu(double x);
 double gelu_tanh(double x);

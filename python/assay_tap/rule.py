@@ -11,8 +11,8 @@ class Rule:
     module: path of the module, where * matches one part of it, as in `model.layers.*.mlp.down_proj`.
     checkpoint: the name, where {0}, {1} … are what the stars matched; or several names, one for each part.
     of: "output" or "input" of the module; of an output that is a tuple, the first.
-    calls: instead of an output or input, the results of this function, which the module's own source file defines or
-        imports, each time that the module calls it.
+    calls: instead of an output or input, the results of this function, or of any of these, which the module's own source
+        file defines or imports, each time that the module calls it.
     widths: splits the last axis into parts of these widths, one for each name.
     change: applied to each part before it is recorded; one function, or one for each part.
     beside: a rule, with a module within what the stars matched, whose tensor change() is given as well: for what no
@@ -24,7 +24,7 @@ class Rule:
     module: str
     checkpoint: str | tuple[str, ...]
     of: str = "output"
-    calls: str | None = None
+    calls: str | tuple[str, ...] | None = None
     widths: tuple[int, ...] = ()
     change: Callable | tuple[Callable, ...] | None = None
     beside: "Rule | None" = None

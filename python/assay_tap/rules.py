@@ -14,6 +14,10 @@ from .any_model import rules_for_any
 from .networks import MODELS
 from .rule import Rule, first, model_logits
 
+# The functions that compute these, for several tokens and for one; and attention that shows what it attended to.
+CONVOLUTION = ("causal_conv1d_fn", "causal_conv1d_update")
+DELTA_RULE = ("torch_chunk_gated_delta_rule", "torch_recurrent_gated_delta_rule")
+ATTENTION = "eager_attention_forward"
 QK_NORMS = ("q_norm", "k_norm", "q_rope_norm", "k_rope_norm")
 
 
@@ -70,6 +74,13 @@ class _Layer:
     def _rule(self, out, kind, inputs, module):
         if out == "output":
             return Rule(self._layer, "")
+        if self._has("linear_qkv") and (rule := self._linear_attention(out, module)):
+            return rule
+        if kind == "heads" and inputs == ["q_and_gate"]:
+            return self._half_of_heads(out)
+        if kind == "attention" and self._has("gated_attn"):  # no module reads it
+            attention = self._rules["q_and_gate"].module.rpartition(".")[0]
+            return Rule(attention, "", calls=ATTENTION, change=lambda result: first(result).flatten(2))
         if module and kind != "conv":  # otherwise a product with weights of some experts, within a larger module
             whole = Rule(f"{self._layer}.{module}", "", change=self._change(out, kind, module))
             return whole if module in self._modules else None
@@ -114,6 +125,44 @@ class _Layer:
             return self._heads.to_adjacent(rows) if reorder else rows
 
         return change
+
+    def _half_of_heads(self, out):
+        """The query, or the gate that follows it, of each head of a module that has both."""
+        half, heads = int(out != "q"), self._heads.count
+        rule = self._rules["q_and_gate"]
+        return Rule(rule.module, "", change=lambda value: value.unflatten(-1, (heads, 2, -1))[..., half, :].flatten(-2))
+
+    def _linear_attention(self, out, module):
+        """What linear attention computes, with value heads in the order of a GGUF file. None for other ops."""
+        keys, values = self._config.linear_num_key_heads, self._config.linear_num_value_heads
+        block = f"{self._layer}.{self._network_module('linear_qkv').rpartition('.')[0]}"
+
+        def in_order(rows):  # value heads that read key heads 0, 1, ..., 0, 1, ...; here in groups that read one
+            return rows.unflatten(-1, (keys, values // keys, -1)).transpose(-3, -2).flatten(-3)
+
+        def behind_keys(rows):
+            size = 2 * keys * self._config.linear_key_head_dim
+            joined = rows.clone()
+            joined[..., size:] = in_order(rows[..., size:])
+            return joined
+
+        if out == "linear_qkv":
+            return Rule(f"{self._layer}.{module}", "", change=behind_keys)
+        if out in ("linear_z", "linear_a", "linear_b"):
+            return Rule(f"{self._layer}.{module}", "", change=in_order)
+        if out == "linear_conv":  # [sequences, channels, tokens], behind those that are kept of earlier calls
+            return Rule(
+                block, "", calls=CONVOLUTION, beside=self._rules["linear_qkv"],
+                change=lambda result, qkv: behind_keys(result[..., -qkv.shape[-2]:].transpose(1, 2))
+            )
+        if out == "delta":
+            return Rule(block, "", calls=DELTA_RULE, change=lambda result: in_order(first(result).flatten(2)))
+        if out == "delta_norm":
+            return Rule(f"{self._layer}.{self._network_module('attn_out')}", "", of="input", change=in_order)
+        return None
+
+    def _network_module(self, out):
+        return next(op[4] for op in self._ops if op[0] == out)
 
     def _has(self, out):
         return any(op[0] == out for op in self._ops)

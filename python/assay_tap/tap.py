@@ -156,19 +156,23 @@ class Tap:
             raise LogError(f"a rule is of {rule.of!r}; give output or input")
 
     def _watch(self, rule, module, give):
-        key = (type(module).__module__, rule.calls)
-        if key not in self._listening:
-            try:
-                self._listening[key] = listen(*key, lambda result: self._called(key, result))
-            except KeyError as error:
-                raise LogError(f"{key[0]} has no function {rule.calls!r}") from error
-        if module in self._calls:
-            self._calls[module].setdefault(key, []).append(give)
+        is_new = module not in self._calls
+        for name in (rule.calls,) if isinstance(rule.calls, str) else rule.calls:
+            key = (type(module).__module__, name)
+            if key not in self._listening:
+                self._listening[key] = self._listen(key)
+            self._calls.setdefault(module, {}).setdefault(key, []).append(give)
+        if not is_new:
             return
-        self._calls[module] = {key: [give]}
         enter = module.register_forward_pre_hook(lambda *_: self._inside.append(module))
         leave = module.register_forward_hook(lambda *_: self._leave(module), always_call=True)  # after an error, too
         self._handles += [enter, leave]
+
+    def _listen(self, key):
+        try:
+            return listen(*key, lambda result: self._called(key, result))
+        except KeyError as error:
+            raise LogError(f"{key[0]} has no function {key[1]!r}") from error
 
     def _leave(self, module):
         if self._inside and self._inside[-1] is module:  # otherwise a hook before `enter` failed

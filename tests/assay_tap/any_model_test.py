@@ -34,6 +34,7 @@ FAMILIES = {
     "exaone4": {},
     "lfm2": dict(layer_types=["conv", "full_attention"]),
     "lfm2_moe": EXPERTS | dict(num_experts=4, num_dense_layers=1, layer_types=["conv", "full_attention"]),
+    "qwen3_5_text": dict(layer_types=["linear_attention", "full_attention"]),
     "qwen3_moe": EXPERTS | dict(num_experts=4),
     "olmoe": EXPERTS | dict(num_experts=4),
     "gpt_oss": dict(num_local_experts=4, sliding_window=4),

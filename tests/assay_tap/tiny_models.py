@@ -20,6 +20,8 @@ OWN_NAMES["ernie4_5_moe"] = dict(moe_num_experts=4, moe_k=2, moe_num_shared_expe
 OWN_NAMES["ernie4_5_moe"] |= dict(moe_intermediate_size=16)
 OWN_NAMES["lfm2_moe"] |= dict(moe_intermediate_size=16, num_dense_layers=0, layer_types=["conv", "conv"])
 OWN_NAMES["qwen2_moe"] |= dict(moe_intermediate_size=16, shared_expert_intermediate_size=24)
+OWN_NAMES["qwen3_5_text"] = dict(linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=8)
+OWN_NAMES["qwen3_5_text"] |= dict(linear_value_head_dim=6, layer_types=["linear_attention"] * 2)
 SIZES = dict(q_lora_rank=20, kv_lora_rank=16, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10)
 OWN_NAMES |= {kind: OWN_NAMES[kind] | SIZES | dict(num_key_value_heads=4) for kind in LATENT}
 SCALES = dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=2.5)

@@ -240,6 +240,9 @@ INSTANTIATE_TEST_SUITE_P(
         Feature{"exaone4", {"rope_unwanted", "qk_norm", "norm_order", "attention_window"}},
         Feature{"smollm3", {"rope_unwanted"}},
         Feature{"lfm2", {"transpose", "kv_shift", "gate_up_swapped", "activation_kind"}},
+        Feature{"qwen35",
+                {"delta_rule", "bias_missing", "activation_kind", "qk_norm", "attention_scale",
+                 "gqa_map", "transpose", "kv_shift", "head_order"}},
         Feature{"lfm2moe", {"qk_norm", "transpose", "kv_shift", "router_weights", "experts_used"}},
         Feature{"apertus", {"activation_kind", "qk_norm"}},
         Feature{"mistral3", {"attention_scale", "rope_scaling", "rope_attention_factor"}},
@@ -285,8 +288,9 @@ TEST_P(CatalogueOfFeatures, AreNamedAndNothingElse) {
   EXPECT_THAT(GetParam().names, IsSubsetOf(found.names));
   // All but what only shows where tokens come one by one, and what no name is for.
   EXPECT_THAT(found.silent,
-              IsSubsetOf({"rope-restarts-in-decode", "conv-state-lost",
-                          "conv-state-late-after-prompt", "kv-late-after-prompt", "norm-missing"}));
+              IsSubsetOf({"rope-restarts-in-decode", "conv-state-lost", "linear-conv-state-lost",
+                          "delta-state-lost", "conv-state-late-after-prompt",
+                          "kv-late-after-prompt", "norm-missing"}));
 }
 
 // What the reference shows of heads, rotation, norms and activation does for a model.

@@ -34,6 +34,7 @@ class WrongKernels : public Kernels {
   void run(const RopeCall& call) override { rope(call); }
   void run(const HeadsCall& call) override { right_->run(call); }
   void run(const ConvCall& call) override { right_->run(call); }
+  void run(const DeltaCall& call) override { right_->run(call); }
   void run(const StoreKvCall& call) override { right_->run(call); }
   void run(const AttentionCall& call) override { attention(call); }
   void run(const ActivateCall& call) override { activate(call); }

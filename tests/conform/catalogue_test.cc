@@ -49,7 +49,8 @@ TEST_F(CatalogueOfMistakes, ModelsCanHaveEachOfThem) {
     write_feature_gguf(feature, path("model"), path("model.gguf"));
     visit(path("model.gguf"));
   }
-  for (const char* golden : {"lfm2", "qwen2moe", "hunyuan-dense", "mistral3", "apertus"}) {
+  for (const char* golden :
+       {"lfm2", "qwen35", "qwen2moe", "hunyuan-dense", "mistral3", "apertus"}) {
     visit(source_path(std::string("golden/") + golden + "/" + golden + "-f32.gguf"));
   }
   const Model model(std::make_shared<Gguf>(path("model")));

@@ -226,6 +226,44 @@ TEST_F(HfConfigFile, LatentAttentionAndGroupsAreThoseOfTheConfig) {
               ThrowsMessage<Error>(HasSubstr("key 'rope_interleave'")));
 }
 
+// Breaks if layers of linear attention were others than transformers', or sizes were not checked.
+TEST_F(HfConfigFile, LinearAttentionIsThatOfTheConfig) {
+  const auto config = [](const std::string& more) {
+    return read_hf_config(R"({"model_type": "qwen3_5_text", "vocab_size": 5, "hidden_size": 8,
+                              "num_hidden_layers": 5, "num_attention_heads": 2,
+                              "num_key_value_heads": 1, "intermediate_size": 6)" +
+                              more + "}",
+                          "config.json");
+  };
+  const HfConfig usual = config("");
+  EXPECT_EQ(usual.delta, (DeltaShape{16, 32, 128, 128}));
+  EXPECT_EQ(usual.parts.conv, (std::vector<bool>{true, true, true, false, true}));
+  EXPECT_EQ(usual.rotary_dim, 64);
+  EXPECT_EQ(std::get<int64_t>(usual.metadata.at("qwen35.ssm.inner_size")), 4096);
+  EXPECT_EQ(std::get<int64_t>(usual.metadata.at("qwen35.ssm.conv_kernel")), 4);
+  EXPECT_EQ(config(R"(, "full_attention_interval": 2)").parts.conv,
+            (std::vector<bool>{true, false, true, false, true}));
+  EXPECT_EQ(config(R"(, "full_attention_interval": 2, "layer_types": ["full_attention",
+                       "linear_attention", "linear_attention", "linear_attention",
+                       "linear_attention"])")
+                .parts.conv,
+            (std::vector<bool>{false, true, true, true, true}));
+  EXPECT_EQ(config(R"(, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6,
+                       "partial_rotary_factor": 0.5, "mrope_interleaved": true,
+                       "mrope_section": [24, 20, 20]})")
+                .rotary_dim,
+            128);
+  EXPECT_THAT([&] { config(R"(, "linear_num_key_heads": 12)"); },
+              ThrowsMessage<Error>(HasSubstr(
+                  "key 'linear_num_key_heads' is 12, which does not divide the 32 value heads")));
+  EXPECT_THAT([&] { config(R"(, "linear_key_head_dim": 0)"); },
+              ThrowsMessage<Error>(HasSubstr("key 'linear_key_head_dim' is not a whole number")));
+  EXPECT_THAT([&] { config(R"(, "linear_conv_kernel_dim": 65)"); },
+              ThrowsMessage<Error>(HasSubstr("key 'linear_conv_kernel_dim' is not a whole")));
+  EXPECT_THAT([&] { config(R"(, "layer_types": ["conv", "conv", "conv", "conv", "conv"])"); },
+              ThrowsMessage<Error>(HasSubstr("key 'layer_types' has a layer of type 'conv'")));
+}
+
 // Breaks if the width that transformers makes of lfm2's were another, or the layers that attend.
 TEST_F(HfConfigFile, ConvolutionsAndTheirWidthsAreThoseOfTheConfig) {
   const auto config = [](const std::string& more) {

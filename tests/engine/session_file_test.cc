@@ -29,8 +29,9 @@ using testing_support::Backend;
 constexpr size_t kKvType = 72;
 constexpr size_t kLayers = 80;
 constexpr size_t kPositionBytes = 88;
-constexpr size_t kPositions = 96;
-constexpr size_t kFactors = 104;
+constexpr size_t kStateBytes = 96;
+constexpr size_t kPositions = 104;
+constexpr size_t kFactors = 112;
 constexpr size_t kHashDigits = 64;
 
 class SessionFile : public testing::Test {
@@ -73,9 +74,10 @@ class SessionFile : public testing::Test {
 
 // A restored session would answer otherwise than the one that was saved.
 TEST_F(SessionFile, RestoredSessionContinuesWithTheSameBits) {
-  for (const char* name : {"tinyllama", "gpt2", "phi3"}) {
+  for (const char* name : {"tinyllama", "gpt2", "phi3", "lfm2", "qwen35"}) {
     for (const KvType type : {KvType::kF32, KvType::kF16}) {
-      const Model model(gguf(name, "q4_k_m"));
+      const bool has_state = name == std::string("lfm2") || name == std::string("qwen35");
+      const Model model(gguf(name, has_state ? "f32" : "q4_k_m"));
       Session first = session(model, 16, type);
       first.eval({tokens_.data(), 4});
       first.save(path_);
@@ -128,9 +130,9 @@ TEST_F(SessionFile, RejectsDamagedAndForgedFilesUnchanged) {
   };
   write("");
   refuses("");
-  for (const size_t size : {1U, 8U, 100U, 112U, 176U, 500U}) {
+  for (const size_t size : {1U, 8U, 100U, 120U, 184U, 500U}) {
     write(good.substr(0, size));
-    refuses(size < 176 ? "not a saved session" : "cut off or damaged");
+    refuses(size < 184 ? "not a saved session" : "cut off or damaged");
   }
   write(good.substr(0, good.size() - 1));
   refuses("cut off or damaged");
@@ -152,6 +154,8 @@ TEST_F(SessionFile, RejectsDamagedAndForgedFilesUnchanged) {
       {kLayers, 1, "other shapes than its model"},
       {kLayers, UINT64_MAX, "other shapes than its model"},
       {kPositionBytes, UINT64_MAX / 2 + 2, "cut off or damaged"},
+      {kStateBytes, 4, "cut off or damaged"},
+      {kStateBytes, UINT64_MAX, "cut off or damaged"},
       {kPositions, UINT64_MAX / 2, "cut off or damaged"},
       {kFactors, UINT64_MAX / 4 + 1, "cut off or damaged"},
   };

@@ -98,14 +98,14 @@ INSTANTIATE_TEST_SUITE_P(
     same_bits_name);
 
 // Windows and rotations that differ from layer to layer, soft caps, experts, sinks, heads' norms.
-INSTANTIATE_TEST_SUITE_P(Families, SameBits,
-                         testing::Combine(testing::Values("gemma2", "gemma3", "cohere2", "gpt-oss",
-                                                          "qwen3moe", "stablelm-parallel",
-                                                          "deepseek2", "deepseek3", "lfm2",
-                                                          "lfm2moe", "mistral3", "apertus"),
-                                          testing::Values("f32"), testing::Values(KvType::kF32),
-                                          testing::Values(Math::kExact)),
-                         same_bits_name);
+INSTANTIATE_TEST_SUITE_P(
+    Families, SameBits,
+    testing::Combine(testing::Values("gemma2", "gemma3", "cohere2", "gpt-oss", "qwen3moe",
+                                     "stablelm-parallel", "deepseek2", "deepseek3", "lfm2",
+                                     "qwen35", "lfm2moe", "mistral3", "apertus"),
+                     testing::Values("f32"), testing::Values(KvType::kF32),
+                     testing::Values(Math::kExact)),
+    same_bits_name);
 
 INSTANTIATE_TEST_SUITE_P(FastShortGoldens, SameBits,
                          testing::Combine(testing::Values("qwen3", "olmo2", "granite"),
@@ -222,6 +222,7 @@ class CountingKernels : public Kernels {
     kernels_.run(call);
   }
   void run(const ConvCall& call) override { kernels_.run(call); }
+  void run(const DeltaCall& call) override { kernels_.run(call); }
   void run(const GetRowsCall& call) override { kernels_.run(call); }
   void run(const NormCall& call) override { kernels_.run(call); }
   void run(const RopeCall& call) override { kernels_.run(call); }

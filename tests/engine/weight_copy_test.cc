@@ -56,7 +56,7 @@ std::string path_of(const std::string& model) {
 // Weights that are copied piece by piece fail when half of them are there.
 TEST(WeightCopyTest, ReservesEverythingBeforeCopying) {
   for (const std::string name : {"tinyllama", "qwen2.5", "qwen3", "olmo2", "granite", "phi3",
-                                 "gpt2", "gpt-oss", "phi2", "deepseek3", "lfm2"}) {
+                                 "gpt2", "gpt-oss", "phi2", "deepseek3", "lfm2", "qwen35"}) {
     const Model model(std::make_shared<Gguf>(path_of(name)));
     FakeDevice device;
     const WeightCopy copy(model, device);
@@ -64,11 +64,13 @@ TEST(WeightCopyTest, ReservesEverythingBeforeCopying) {
     std::sort(device.reserved.begin(), device.reserved.end());
     std::sort(device.allocated.begin(), device.allocated.end());
     EXPECT_EQ(device.reserved, device.allocated) << name;
-    const WeightMatrix& q = copy.weights().layers[1].linear(Checkpoint::kQ).weight;
-    const auto bytes = static_cast<size_t>(q.rows) * row_bytes(q.type, q.columns);
-    EXPECT_EQ(std::memcmp(q.data, model.layers[1].linear(Checkpoint::kQ).weight.data, bytes), 0)
+    const WeightMatrix& matrix = copy.weights().layers[1].linear(Checkpoint::kAttnOut).weight;
+    const auto bytes = static_cast<size_t>(matrix.rows) * row_bytes(matrix.type, matrix.columns);
+    EXPECT_EQ(
+        std::memcmp(matrix.data, model.layers[1].linear(Checkpoint::kAttnOut).weight.data, bytes),
+        0)
         << name;
-    EXPECT_NE(q.data, model.layers[1].linear(Checkpoint::kQ).weight.data);
+    EXPECT_NE(matrix.data, model.layers[1].linear(Checkpoint::kAttnOut).weight.data);
   }
 }
 

@@ -74,6 +74,12 @@ OF_TYPE = {
             **{"beta_fast": 0.5, "beta_slow": 0.1, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.4},
         },
     },
+    "qwen3_5_text": {
+        **{"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 16, "head_dim": 16},
+        **{"linear_value_head_dim": 8, "layer_types": ["linear_attention", "full_attention"] * 2},
+        # With 1e-6, transformers' chunks in float32 are up to 1.8e-5 from float64, and Assay up to 4e-6.
+        "rms_norm_eps": 0.01,
+    },
     "lfm2": CONV,
     "lfm2_moe": CONV | {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
 }

@@ -34,6 +34,23 @@ TEST_P(ConvTest, GivesTheSumOfTheLastProductsTimesTheGate) {
   expect(make_reference_kernels());
 }
 
+// A convolution of one input, without a gate.
+TEST_P(ConvTest, TakesAMissingFactorForOne) {
+  const std::vector<float> k = Random(2).floats(9 * 12);
+  const std::vector<float> ones(9 * 12, 1.0F);
+  const std::vector<float> weight = Random(4).floats(12 * 3);
+  const auto run = [&](const auto& kernels, const float* one) {
+    std::vector<float> out(9 * 12, -1.0F);
+    kernels->run(
+        ConvCall{one, {KvType::kF32, k.data(), one}, weight.data(), 3, 0, 9, 12, out.data()});
+    return out;
+  };
+  const TestKernels kernels(GetParam());
+  const std::vector<float> want = run(make_reference_kernels(), ones.data());
+  EXPECT_TRUE(same_bits(run(make_reference_kernels(), nullptr), want));
+  EXPECT_TRUE(same_bits(run(kernels, nullptr), want));
+}
+
 // Breaks if a result depended on how tokens are split over calls or threads.
 TEST_P(ConvTest, GivesTheBitsOfTheReferenceForAnySplit) {
   constexpr int64_t kWidth = 77;

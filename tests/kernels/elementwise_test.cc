@@ -40,7 +40,7 @@ void expect_close_and_portable(InstructionSet set, int64_t count, double toleran
 constexpr ActivationKind kKinds[] = {ActivationKind::kSilu,          ActivationKind::kGeluTanh,
                                      ActivationKind::kGelu,          ActivationKind::kReluSquared,
                                      ActivationKind::kClampedSwiglu, ActivationKind::kXielu,
-                                     ActivationKind::kSoftCap};
+                                     ActivationKind::kSigmoid,       ActivationKind::kSoftCap};
 constexpr Xielu kXielu = {.alpha_p = 0.7F, .alpha_n = 1.3F, .beta = 0.45F, .eps = -0.01F};
 
 TEST_P(ElementwiseTest, Activations) {
@@ -136,6 +136,11 @@ TEST_P(ElementwiseTest, LimitsOfActivations) {
       EXPECT_FLOAT_EQ(out[0], (kXielu.beta - kXielu.alpha_n) * -1e30F);
       EXPECT_FLOAT_EQ(out[2], kXielu.alpha_n * std::expm1(kXielu.eps));
       EXPECT_FLOAT_EQ(out[3], 200.0F * (kXielu.alpha_p * 200.0F + kXielu.beta));
+      continue;
+    }
+    if (kind == ActivationKind::kSigmoid) {
+      const std::vector<float> want = {0.0F, 0.0F, 0.5F, 1.0F, 1.0F, 1.0F};
+      for (size_t i = 0; i < 6; ++i) EXPECT_FLOAT_EQ(out[i], want[i]) << x[i];
       continue;
     }
     for (size_t i = 0; i < 3; ++i) EXPECT_EQ(out[i], 0.0F) << x[i];

@@ -62,7 +62,8 @@ TEST(Architectures, ComputeEachTensorOnceFromThoseBefore) {
       const bool of_latent = op.kind == OpKind::kHeads;
       EXPECT_TRUE(of_experts || of_latent || kind_of(op.out) == op.kind) << where;
       const bool needs_weights = op.kind == OpKind::kLinear || op.kind == OpKind::kNorm ||
-                                 op.kind == OpKind::kExpertLinear || op.kind == OpKind::kConv;
+                                 op.kind == OpKind::kExpertLinear || op.kind == OpKind::kConv ||
+                                 op.kind == OpKind::kDelta;
       const bool may_have = op.kind == OpKind::kAttention || op.kind == OpKind::kSelect;
       EXPECT_TRUE(may_have || needs_weights == !op.tensor.empty()) << where;
       known.insert(op.out);
@@ -170,6 +171,9 @@ TEST(DependsOnTokenAlone, IsWhatComesBeforePositionsAndOtherTokens) {
   EXPECT_TRUE(depends("deepseek2", C::kKvB));
   EXPECT_TRUE(depends("lfm2", C::kConvX));
   EXPECT_FALSE(depends("lfm2", C::kConv));
+  EXPECT_TRUE(depends("qwen35", C::kLinearQkv));
+  EXPECT_FALSE(depends("qwen35", C::kLinearConv));
+  EXPECT_FALSE(depends("qwen35", C::kDelta));
 }
 
 TEST(ModelWidth, IsThatOfTheResidualStreamAndWhatIsAddedToIt) {

@@ -57,6 +57,8 @@ std::string_view kind_name(OpKind kind) {
       return "attention";
     case OpKind::kConv:
       return "conv";
+    case OpKind::kDelta:
+      return "delta";
     case OpKind::kActivation:
       return "activation";
     case OpKind::kAdd:

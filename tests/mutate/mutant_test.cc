@@ -159,8 +159,8 @@ TEST(Mutants, EveryFaultAppliesToSomeGolden) {
   }
   for (const char* name :
        {"apertus", "cohere2", "gemma2", "gemma3", "gpt-oss", "gptneox", "granitemoe", "nemotron",
-        "olmoe", "deepseek2", "deepseek3", "hunyuan-dense", "lfm2", "mistral3", "qwen2-yarn",
-        "qwen2moe", "qwen3", "stablelm"}) {
+        "olmoe", "deepseek2", "deepseek3", "hunyuan-dense", "lfm2", "qwen35", "mistral3",
+        "qwen2-yarn", "qwen2moe", "qwen3", "stablelm"}) {
     try_on(name, "f32");
   }
   for (const auto& [name, count] : goldens) EXPECT_GT(count, 0) << name;

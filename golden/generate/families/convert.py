@@ -78,6 +78,7 @@ def main(folder, out, vocabulary, type_name, published=None):
         (copy / "tokenizer.json").write_text(json.dumps({"model": {"vocab": tokens}, "added_tokens": []}))
         kind = conversion.get_model_class(published or get_model_architecture(params, ModelType.TEXT))
         kind = getattr(kind, "Ministral3Model", kind)  # to which Mistral3Model leaves all
+        kind.no_mtp = True  # transformers leaves out the layers that predict further tokens
         kind.set_vocab = SET_VOCAB.get(vocabulary) or given_vocabulary(vocabulary)
         kind.modify_tensors = with_returned(kind.modify_tensors)
         # What GPT-NeoX, Cohere2 and GPT-2 have it under, which transformers 5 no longer writes.

@@ -326,4 +326,15 @@ DENSE = (
         ),
         {"embed_tokens": 0.5, "conv.conv": 4.0},
     ),
+    Family(
+        "qwen35", "Qwen3_5TextConfig", 156,
+        GROUPED | dict(
+            num_hidden_layers=3, head_dim=32, intermediate_size=96, rms_norm_eps=0.046875, linear_conv_kernel_dim=3,
+            linear_key_head_dim=16, linear_value_head_dim=16, linear_num_key_heads=2, linear_num_value_heads=4,
+            layer_types=["linear_attention", "full_attention", "linear_attention"],
+            rope_parameters=rope(23456.0, partial_rotary_factor=0.5, mrope_section=[3, 3, 2]), tie_word_embeddings=True
+        ),
+        {"embed_tokens": 0.5, "conv1d": 6.0, "dt_bias": 4.0},
+        proof=dict(rms_norm_eps=1e-6),
+    ),
 )

@@ -150,6 +150,12 @@ FEATURES = {
         "scale of queries by position": dict(rope_parameters=MINISTRAL | dict(llama_4_scaling_beta=0.0)),
     },
     "lfm2": {"epsilon": dict(norm_eps=1e-5), "rotary base": base(10000.0)},
+    "qwen35": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "rotary base": base(10000.0, partial_rotary_factor=0.5),
+        "partial rotation": base(23456.0, partial_rotary_factor=1.0),
+        "order of the layers": dict(layer_types=["linear_attention"] * 3),
+    },
     "exaone4": {
         "epsilon": dict(rms_norm_eps=1e-5),
         "windows, and global layers without rotation": dict(layer_types=["sliding_attention"] * 5),
@@ -275,6 +281,8 @@ NOT_BY_LLAMA_CPP = {
     "rounded bounds it is within 2e-6 of float64",
     "deepseek2-lite": "llama.cpp loads files without a query of low rank with 26, 27 or 48 layers only; with 27 it is "
     "within 4e-6 of float64",
+    "qwen35": "llama.cpp takes the epsilon of the norms for that of the lengths of queries and keys in linear attention, "
+    "which is 1e-6; where the norms' is 1e-6, too, as published, it is within 5e-6 of float64",
     "command-r-plus": "llama.cpp loads norms of heads with 64 layers only; so many, it is within 1e-6 of float64",
 }
 GELU_NOTES = {

@@ -13,6 +13,8 @@ def drawn(name, start, hidden, gain, rng):
         return 0.5 + 0.1 * noise
     if name.endswith("act_fn.eps"):
         return -0.25 * np.abs(noise)
+    if name.endswith("A_log"):  # states that last for some tokens
+        return -2.0 + noise
     if name.endswith("sinks"):
         return 1.0 + SINK * noise
     if start.ndim == 1 or "norm" in name:

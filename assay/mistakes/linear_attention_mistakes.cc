@@ -1,0 +1,249 @@
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "assay/mistakes/mistake.h"
+
+// Of the gated delta rule and what stands around it, and of attention whose result has a gate.
+namespace assay::mistakes {
+namespace {
+
+Injected delta_fault(std::string name, FaultGroup group, std::string what) {
+  return {std::move(name), group, std::move(what), Checkpoint::kDelta, needs_linear_attention};
+}
+
+// With other numbers of each head in the place of `a` or `dt`.
+KernelHooks with_vector(const float* DeltaCall::*vector, float (*edit)(float)) {
+  return {.delta = [=](const OpContext&, DeltaCall call, Kernels& kernels) {
+    std::vector<float> values(call.*vector, call.*vector + call.shape.n_value_heads);
+    std::ranges::transform(values, values.begin(), edit);
+    call.*vector = values.data();
+    kernels.run(call);
+  }};
+}
+
+KernelHooks edited(void (*edit)(DeltaCall& call)) {
+  return {.delta = [edit](const OpContext&, DeltaCall call, Kernels& kernels) {
+    edit(call);
+    kernels.run(call);
+  }};
+}
+
+// All of beta is `value`, of which the rule takes the sigmoid.
+void run_with_beta(float value, DeltaCall call, Kernels& kernels) {
+  const std::vector<float> beta(static_cast<size_t>(call.n_tokens * call.shape.n_value_heads),
+                                value);
+  call.beta = beta.data();
+  kernels.run(call);
+}
+
+// The call of its token `t` alone.
+DeltaCall row_of(const DeltaCall& call, int64_t t) {
+  DeltaCall row = call;
+  row.qkv += t * call.shape.qkv_width();
+  row.alpha += t * call.shape.n_value_heads;
+  row.beta += t * call.shape.n_value_heads;
+  row.first_position += t;
+  row.n_tokens = 1;
+  row.out += t * call.shape.value_width();
+  return row;
+}
+
+// The state is 0 before each position for which `is_lost` holds.
+using IsLost = std::function<bool(int64_t position, const OpContext& context)>;
+
+KernelHooks with_losses(IsLost is_lost) {
+  return {.delta = [is_lost = std::move(is_lost)](const OpContext& context, const DeltaCall& call,
+                                                  Kernels& kernels) {
+    for (int64_t t = 0; t < call.n_tokens; ++t) {
+      DeltaCall row = row_of(call, t);
+      if (is_lost(row.first_position, context)) row.first_position = 0;
+      kernels.run(row);
+    }
+  }};
+}
+
+bool knows_prompt(const Network& network, Op) {
+  return network.n_prompt > 0;
+}
+
+// Value head h reads key head h / (heads of a group), as transformers' rows are.
+void run_in_groups(const OpContext&, DeltaCall call, Kernels& kernels) {
+  const DeltaShape right = call.shape;
+  const int64_t in_group = right.n_value_heads / right.n_key_heads;
+  call.shape.n_key_heads = right.n_value_heads;
+  std::vector<float> qkv;
+  for (int64_t t = 0; t < call.n_tokens; ++t) {
+    const float* row = call.qkv + t * right.qkv_width();
+    for (const float* keys : {row, row + right.key_width()}) {
+      for (int64_t h = 0; h < right.n_value_heads; ++h) {
+        const float* key = keys + h / in_group * right.key_dim;
+        qkv.insert(qkv.end(), key, key + right.key_dim);
+      }
+    }
+    qkv.insert(qkv.end(), row + 2 * right.key_width(), row + right.qkv_width());
+  }
+  call.qkv = qkv.data();
+  kernels.run(call);
+}
+
+void run_unscaled(const OpContext&, const DeltaCall& call, Kernels& kernels) {
+  kernels.run(call);
+  const auto root = static_cast<float>(std::sqrt(static_cast<double>(call.shape.key_dim)));
+  const int64_t count = call.n_tokens * call.shape.value_width();
+  for (int64_t i = 0; i < count; ++i) call.out[i] *= root;
+}
+
+// An activation of the op at `at` that is not its own.
+Mistake other_gate(Checkpoint at, const char* text, Activation other, const char* fault,
+                   const char* what, UnsupportedReason needs) {
+  return {.cause = "activation_kind",
+          .text = plainly(text),
+          .edit = {.activate = [other](const OpContext&, const ActivateCall& call,
+                                       Kernels& kernels) { activate(call, other, kernels); }},
+          .possible = [at](const Network&, Op op) { return op.checkpoint == at; },
+          .faults = {{.name = fault,
+                      .group = FaultGroup::kAttention,
+                      .what = what,
+                      .at = at,
+                      .unsupported_reason = std::move(needs)}}};
+}
+
+// What has a gate without it.
+Mistake missing_gate(Checkpoint at, const char* text, const char* fault, const char* what,
+                     UnsupportedReason needs) {
+  return {.cause = "activation_kind",
+          .text = plainly(text),
+          .edit = {.activate = [](const OpContext&, const ActivateCall& call,
+                                  Kernels&) { std::copy_n(call.up, call.count, call.out); }},
+          .possible = [at](const Network&, Op op) { return op.checkpoint == at; },
+          .faults = {{.name = fault,
+                      .group = FaultGroup::kAttention,
+                      .what = what,
+                      .at = at,
+                      .unsupported_reason = std::move(needs)}}};
+}
+
+std::string needs_gated_attention(const Model& model) {
+  return model.config().find(Checkpoint::kGatedAttn) != nullptr ? "" : "its attention has no gate";
+}
+
+std::vector<Mistake> gate_mistakes() {
+  return {
+      other_gate(Checkpoint::kLinearConv, "does not pass the convolution's result through SiLU",
+                 Activation::kIdentity, "linear-conv-without-silu",
+                 "the convolution of linear attention does not end with SiLU",
+                 needs_linear_attention),
+      other_gate(Checkpoint::kDeltaNorm, "gates the norm by a sigmoid in place of SiLU",
+                 Activation::kSigmoid, "delta-gate-sigmoid",
+                 "the norm of linear attention is gated by a sigmoid, not SiLU",
+                 needs_linear_attention),
+      missing_gate(Checkpoint::kDeltaNorm, "does not multiply the norm by its gate",
+                   "delta-gate-missing", "the norm of linear attention is not gated",
+                   needs_linear_attention),
+      other_gate(Checkpoint::kGatedAttn, "gates attention by SiLU in place of a sigmoid",
+                 Activation::kSilu, "attention-gate-silu",
+                 "attention is gated by SiLU, not by a sigmoid", needs_gated_attention),
+      other_gate(Checkpoint::kGatedAttn, "multiplies attention by its gate without a sigmoid",
+                 Activation::kIdentity, "attention-gate-without-sigmoid",
+                 "attention is multiplied by its gate as it is", needs_gated_attention),
+      missing_gate(Checkpoint::kGatedAttn, "does not multiply attention by its gate",
+                   "attention-gate-missing", "attention is not gated", needs_gated_attention),
+      {.cause = "head_order",
+       .text = plainly("takes each head's gate before its query from their product"),
+       .edit = {.heads =
+                    [](const OpContext&, HeadsCall call, Kernels& kernels) {
+                      call.parts.own_first =
+                          call.parts.own_dim - call.parts.own_count - call.parts.own_first;
+                      kernels.run(call);
+                    }},
+       .possible = [](const Network& network, Op) { return network.has(Checkpoint::kGatedQ); },
+       .faults = {{.name = "attention-gate-first",
+                   .group = FaultGroup::kAttention,
+                   .what = "each head's gate is taken for its query, and the query for the gate",
+                   .at = Checkpoint::kQ,
+                   .unsupported_reason = needs_gated_attention,
+                   .also = {Checkpoint::kAttnGate}}}}};
+}
+
+}  // namespace
+
+std::vector<Mistake> linear_attention_mistakes() {
+  std::vector<Mistake> mistakes = {
+      {.cause = "delta_rule",
+       .text = plainly("lets the state of linear attention grow: its decay has the wrong sign"),
+       .edit = with_vector(&DeltaCall::a, [](float value) { return -value; }),
+       .faults = {delta_fault("delta-decay-sign", FaultGroup::kAttention,
+                              "the decay of linear attention has the wrong sign")}},
+      {.cause = "delta_rule",
+       .text = plainly("lets the state of linear attention never decay"),
+       .edit = with_vector(&DeltaCall::a, [](float) { return 0.0F; }),
+       .faults = {delta_fault("delta-decay-missing", FaultGroup::kAttention,
+                              "the state of linear attention does not decay")}},
+      {.cause = "delta_rule",
+       .text = plainly("takes A_log itself in the place of -e^A_log in the decay"),
+       .edit = with_vector(&DeltaCall::a, [](float value) { return std::log(-value); }),
+       .faults = {delta_fault("delta-decay-log", FaultGroup::kAttention,
+                              "A_log is taken for -e^A_log in the decay of linear attention")}},
+      {.cause = "bias_missing",
+       .text = plainly("leaves out dt_bias, which is added before the softplus of the decay"),
+       .edit = with_vector(&DeltaCall::dt, [](float) { return 0.0F; }),
+       .faults = {delta_fault("delta-dt-missing", FaultGroup::kAttention,
+                              "dt_bias is not added to the decay of linear attention")}},
+      {.cause = "activation_kind",
+       .text = plainly("takes beta as it is, without a sigmoid"),
+       .edit = edited([](DeltaCall& call) { call.sigmoid_beta = false; }),
+       .faults = {delta_fault("delta-beta-without-sigmoid", FaultGroup::kAttention,
+                              "beta of linear attention does not go through a sigmoid")}},
+      {.cause = "delta_rule",
+       .text = plainly("writes each value whole, as if beta were 1"),
+       .edit = {.delta = [](const OpContext&, const DeltaCall& call,
+                            Kernels& kernels) { run_with_beta(100.0F, call, kernels); }},
+       .faults = {delta_fault("delta-beta-missing", FaultGroup::kAttention,
+                              "linear attention writes each value with a beta of 1")}},
+      {.cause = "qk_norm",
+       .text = plainly("takes queries and keys of linear attention without an L2 norm"),
+       .edit = edited([](DeltaCall& call) { call.l2_norm = false; }),
+       .faults = {delta_fault("delta-l2-norm-missing", FaultGroup::kNorm,
+                              "queries and keys of linear attention have no L2 norm")}},
+      {.cause = "attention_scale",
+       .text = plainly("does not divide queries of linear attention by the root of their size"),
+       .edit = {.delta = run_unscaled},
+       .faults = {delta_fault("delta-scale-missing", FaultGroup::kAttention,
+                              "queries of linear attention are not scaled")}},
+      {.cause = "gqa_map",
+       .text = plainly("gives the value heads key heads in groups, in place of each in turn"),
+       .edit = {.delta = run_in_groups},
+       .possible =
+           [](const Network& network, Op) {
+             const DeltaShape& shape = network.model->config().delta;
+             return shape.n_key_heads > 1 && shape.n_value_heads > shape.n_key_heads;
+           },
+       .faults = {{"delta-heads-in-groups", FaultGroup::kAttention,
+                   "value heads read key heads in groups, not each in turn", Checkpoint::kDelta,
+                   needs("groups of value heads",
+                         [](const ModelConfig& config) {
+                           return config.delta.n_key_heads > 1 &&
+                                  config.delta.n_value_heads > config.delta.n_key_heads;
+                         })}}},
+      {.cause = "kv_shift",
+       .text = plainly("takes each token for the first: its state is lost"),
+       .edit = with_losses([](int64_t, const OpContext&) { return true; }),
+       .faults = {delta_fault("delta-without-state", FaultGroup::kCache,
+                              "linear attention has no state")}},
+      {.cause = "kv_shift",
+       .text = plainly("loses the state of linear attention after the prompt"),
+       .edit = with_losses([](int64_t position, const OpContext& context) {
+         return position == context.n_together;
+       }),
+       .possible = knows_prompt,
+       .faults = {delta_fault("delta-state-lost", FaultGroup::kCache,
+                              "the state of linear attention is lost after the prompt")}}};
+  for (Mistake& mistake : gate_mistakes()) mistakes.push_back(std::move(mistake));
+  return mistakes;
+}
+
+}  // namespace assay::mistakes

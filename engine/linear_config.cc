@@ -1,0 +1,64 @@
+#include "engine/linear_config.h"
+
+#include <fmt/format.h>
+
+#include "model/hyperparameter_keys.h"
+
+namespace assay {
+namespace {
+
+constexpr int64_t kMaxLinearHead = 65536;
+constexpr int64_t kMaxLinearValues = int64_t{1} << 20;
+constexpr int64_t kMaxAttentionPeriod = 4096;
+
+bool has_linear_attention(const ModelConfig& config) {
+  return has_checkpoint(*config.architecture, Checkpoint::kDelta);
+}
+
+}  // namespace
+
+void read_linear_attention(const ConfigKeys& keys, ModelConfig& config) {
+  using namespace hyperparameter;
+  if (!has_linear_attention(config)) return;
+  config.conv_taps = keys.count(kLinearTaps, kMaxConvTaps);
+  DeltaShape& shape = config.delta;
+  shape.n_key_heads = keys.count(kLinearKeyHeads, kMaxHeads);
+  shape.n_value_heads = keys.count(kLinearValueHeads, kMaxHeads);
+  shape.key_dim = keys.count(kLinearKeyLength, kMaxLinearHead);
+  const int64_t values = keys.count(kLinearValues, kMaxLinearValues);
+  if (shape.n_value_heads % shape.n_key_heads != 0) {
+    keys.reject(kLinearKeyHeads, fmt::format("is {}, which does not divide the {} value heads",
+                                             shape.n_key_heads, shape.n_value_heads));
+  }
+  if (values % shape.n_value_heads != 0) {
+    keys.reject(kLinearValues, fmt::format("is {}, which is not a multiple of the {} value heads",
+                                           values, shape.n_value_heads));
+  }
+  shape.value_dim = values / shape.n_value_heads;
+}
+
+std::vector<bool> linear_layers(const ConfigKeys& keys, const ModelConfig& config) {
+  using namespace hyperparameter;
+  if (!has_linear_attention(config)) return {};
+  const std::vector<int64_t> stated = keys.array_of_layers(kLinearLayers);
+  if (!stated.empty()) return {stated.begin(), stated.end()};
+  const auto count = static_cast<size_t>(config.n_layers);
+  if (keys.has(kLinearLayers)) return std::vector<bool>(count, keys.flag(kLinearLayers, true));
+  const int64_t period =
+      keys.count(kAttentionPeriod, kMaxAttentionPeriod, config.architecture->attention_period);
+  std::vector<bool> linear(count);
+  for (size_t i = 0; i < count; ++i) linear[i] = static_cast<int64_t>(i + 1) % period != 0;
+  return linear;
+}
+
+void check_linear(const ConfigKeys& keys, int64_t number, bool is_linear,
+                  std::span<const OpSpec> layer) {
+  using namespace hyperparameter;
+  const bool has_linear = find_spec(layer, Checkpoint::kDelta) != nullptr;
+  if (is_linear == has_linear) return;
+  keys.reject(keys.has(kLinearLayers) ? kLinearLayers : kAttentionPeriod,
+              fmt::format("gives layer {} {} attention, and its tensors are those of {}", number,
+                          is_linear ? "linear" : "full", has_linear ? "linear" : "full"));
+}
+
+}  // namespace assay

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/config_keys.h"
+#include "engine/model_config.h"
+
+namespace assay {
+
+// The sizes of linear attention, where the architecture has it. Throws Error that names the key.
+void read_linear_attention(const ConfigKeys& keys, ModelConfig& config);
+
+// Whether each layer has linear attention, as the file says; empty where the architecture has none.
+std::vector<bool> linear_layers(const ConfigKeys& keys, const ModelConfig& config);
+
+// Throws Error where the tensors of layer `number` are not those of the kind that the file says.
+void check_linear(const ConfigKeys& keys, int64_t number, bool is_linear,
+                  std::span<const OpSpec> layer);
+
+}  // namespace assay

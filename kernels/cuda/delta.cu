@@ -1,0 +1,91 @@
+#include "kernels/cuda/language.h"
+#include "kernels/cuda/ops.h"
+#include "kernels/gates.h"
+
+namespace assay::ASSAY_DEVICE {
+namespace {
+
+constexpr unsigned kDeltaThreads = 128;
+
+struct Delta {
+  Global<const float> qkv;
+  Global<const float> alpha;
+  Global<const float> beta;
+  Global<const float> a;
+  Global<const float> dt;
+  DeltaShape shape;
+  Global<float> state;
+  int64_t first_position;
+  int64_t n_tokens;
+  Global<float> out;
+  bool l2_norm;
+  bool sigmoid_beta;
+};
+
+__device__ double inverse_length(const Global<const float>& x, int64_t first, int64_t dim) {
+  double squares = 0.0;
+  for (int64_t i = 0; i < dim; ++i) {
+    const double value = x[first + i];
+    squares += value * value;
+  }
+  return 1.0 / sqrt(squares + 1e-6);
+}
+
+// A thread has a column of a head's state, for all tokens.
+__global__ void delta_kernel(Delta d) {
+  const int64_t key_dim = d.shape.key_dim;
+  const int64_t value_dim = d.shape.value_dim;
+  const int64_t key_width = d.shape.n_key_heads * key_dim;
+  const int64_t value_width = d.shape.n_value_heads * value_dim;
+  const int64_t head = blockIdx.x;
+  const int64_t column = int64_t{blockIdx.y} * blockDim.x + threadIdx.x;
+  if (column >= value_dim) return;
+  const double root = sqrt(static_cast<double>(key_dim));
+  const int64_t state = head * key_dim * value_dim + column;
+  for (int64_t t = 0; t < d.n_tokens; ++t) {
+    const int64_t row = t * (2 * key_width + value_width);
+    const int64_t q = row + head % d.shape.n_key_heads * key_dim;
+    const int64_t k = q + key_width;
+    const int64_t gate = t * d.shape.n_value_heads + head;
+    const double alpha = static_cast<double>(d.alpha[gate]) + static_cast<double>(d.dt[head]);
+    const double decay =
+        gates::exponential(static_cast<double>(d.a[head]) * gates::softplus(alpha));
+    const double stated = d.beta[gate];
+    const double beta = d.sigmoid_beta ? gates::sigmoid(stated) : stated;
+    const double of_q = (d.l2_norm ? inverse_length(d.qkv, q, key_dim) : 1.0) / root;
+    const double of_k = d.l2_norm ? inverse_length(d.qkv, k, key_dim) : 1.0;
+    const bool is_first = d.first_position + t == 0;
+    double held = 0.0;
+    for (int64_t i = 0; i < key_dim; ++i) {
+      const double key = static_cast<double>(d.qkv[k + i]) * of_k;
+      held += (is_first ? 0.0 : static_cast<double>(d.state[state + i * value_dim])) * key;
+    }
+    const double value = d.qkv[row + 2 * key_width + head * value_dim + column];
+    const double step = (value - decay * held) * beta;
+    double sum = 0.0;
+    for (int64_t i = 0; i < key_dim; ++i) {
+      const int64_t at = state + i * value_dim;
+      const double key = static_cast<double>(d.qkv[k + i]) * of_k;
+      const double query = static_cast<double>(d.qkv[q + i]) * of_q;
+      const double next = decay * (is_first ? 0.0 : static_cast<double>(d.state[at])) + key * step;
+      d.state[at] = static_cast<float>(next);
+      sum += next * query;
+    }
+    d.out[t * value_width + head * value_dim + column] = static_cast<float>(sum);
+  }
+}
+
+}  // namespace
+
+void run(Device& device, const DeltaCall& call) {
+  const LaunchShape shape{{static_cast<unsigned>(call.shape.n_value_heads),
+                           blocks_for(call.shape.value_dim, kDeltaThreads), 1},
+                          {kDeltaThreads, 1, 1},
+                          0};
+  const Delta delta = {call.qkv,      call.alpha, call.beta,    call.a,
+                       call.dt,       call.shape, call.state,   call.first_position,
+                       call.n_tokens, call.out,   call.l2_norm, call.sigmoid_beta};
+  ASSAY_LAUNCH(device, shape, delta_kernel, delta);
+}
+
+}  // namespace assay::ASSAY_DEVICE

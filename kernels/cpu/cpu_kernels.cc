@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/thread_pool.h"
-#include "kernels/cpu/delta.h"
 #include "kernels/cpu/functions.h"
 #include "kernels/cpu/integers/functions.h"
 #include "kernels/cpu/processor.h"
@@ -120,8 +119,8 @@ class CpuKernels final : public Kernels {
     const DeltaShape& shape = call.shape;
     share(shape.n_value_heads, call.n_tokens * shape.key_dim * shape.value_dim,
           [&](int64_t first, int64_t last) {
-            std::vector<double> scratch(static_cast<size_t>(2 * shape.value_dim));
-            for (int64_t h = first; h < last; ++h) cpu::delta_head(call, h, scratch.data());
+            std::vector<double> scratch(static_cast<size_t>(2 * shape.key_dim));
+            for (int64_t h = first; h < last; ++h) f_.delta_head(call, h, scratch.data());
           });
   }
 

@@ -38,6 +38,8 @@ struct Functions {
   void (*add_scaled)(const float* a, const float* b, float scale, int64_t count, float* out);
   // One token's.
   void (*mix)(const float* x, const float* weights, int64_t n_used, int64_t width, float* out);
+  // One value head of all tokens, its state included, with 2 key_dim elements of scratch memory.
+  void (*delta_head)(const DeltaCall& call, int64_t head, double* scratch);
   // No op: for the test of exp.h.
   void (*exp)(const float* x, int64_t count, float* out);
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/delta.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/functions.h"
 #include "kernels/cpu/matmul.h"
@@ -29,6 +30,7 @@ const cpu::Functions& functions() {
       .add = add,
       .add_scaled = add_scaled,
       .mix = mix,
+      .delta_head = delta_head,
       .exp = exp,
   };
   return kFunctions;

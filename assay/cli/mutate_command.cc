@@ -151,7 +151,9 @@ void add_mutate(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"table", "json", "markdown"}))
       ->capture_default_str();
   whole->get_option("--output")->type_name(kKeptType);
-  for (CLI::Option* option : whole->get_options()) option->excludes(fault);
+  for (CLI::Option* option : whole->get_options()) {
+    if (option != whole->get_help_ptr()) option->excludes(fault);
+  }
   command->callback([flags, &exit_code] { exit_code = mutate_command(*flags); });
 }
 

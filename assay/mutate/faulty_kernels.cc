@@ -47,7 +47,10 @@ void FaultyKernels::run_edited(mistakes::Hook<Call> KernelHooks::*hook, const Ca
                                int64_t count) {
   const OpSite& site = call.site;
   const mistakes::Inputs inputs = inputs_of(site);
-  if (site.first_position == 0) n_together_ = site.n_tokens;
+  // Of a batch the embedding alone is always computed at once.
+  if (site.first_position == 0 && site.checkpoint == Checkpoint::kEmbedding) {
+    n_together_ = site.n_tokens;
+  }
   OpContext context{call.site, network_, inputs, 0, n_together_};
   const bool edited = !injection_.applies || injection_.applies(site);
   if (edited && injection_.parameter) context.parameter = injection_.parameter(context);

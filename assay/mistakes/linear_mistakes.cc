@@ -367,10 +367,10 @@ std::vector<Mistake> linear_mistakes() {
   for (const Rounding& rounding : {kBf16Rounding, kF16Rounding, kTf32Rounding, kCutTf32}) {
     mistakes.push_back(product_rounding(rounding, false));
   }
-  mistakes.push_back(
-      {.edit = {.matmul = run_without_last_input},
-       .faults = {{"tail-dropped", FaultGroup::kLinear,
-                   "the last input of each row is left out of the sum", Checkpoint::kQ}}});
+  mistakes.push_back({.edit = {.matmul = run_without_last_input},
+                      .faults = {{"tail-dropped", FaultGroup::kLinear,
+                                  "the last input of each row is left out of the sum",
+                                  Checkpoint::kQ, needs_query_product}}});
   return mistakes;
 }
 

@@ -1,5 +1,6 @@
 #include "assay/mistakes/needs.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace assay::mistakes {
@@ -38,6 +39,14 @@ std::string needs_grouped_heads(const Model& model) {
   return config.n_kv_heads > 1 && config.n_heads > config.n_kv_heads
              ? ""
              : "its query heads are not in groups, or in one";
+}
+
+std::string needs_query_product(const Model& model) {
+  const bool has = std::ranges::any_of(model.config().layers, [](const LayerConfig& layer) {
+    const OpSpec* q = find_spec(layer.ops, Checkpoint::kQ);
+    return q != nullptr && q->kind == OpKind::kLinear;
+  });
+  return has ? "" : "its queries are no product of their own";
 }
 
 std::string needs_gate(const Model& model) {

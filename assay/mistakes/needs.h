@@ -16,6 +16,7 @@ UnsupportedReason needs(std::string what, std::function<bool(const ModelConfig&)
 std::string needs_rotary(const Model& model);
 std::string needs_learned_positions(const Model& model);
 std::string needs_grouped_heads(const Model& model);  // more than one kv head, and more q heads
+std::string needs_query_product(const Model& model);  // not a part of one with the gates
 std::string needs_gate(const Model& model);
 std::string needs_conv(const Model& model);
 std::string needs_linear_attention(const Model& model);

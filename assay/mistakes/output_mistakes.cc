@@ -218,6 +218,11 @@ Matrix permuted_for(const Network& network, const Matrix& right, double n_heads)
   return out;
 }
 
+std::string needs_rotated_product(const Model& model) {
+  const std::string reason = needs_rotary(model);
+  return reason.empty() ? needs_query_product(model) : reason;
+}
+
 bool is_permuted(const Network& network, Op op) {
   return is_rotated(network, op) && network.rope &&
          network.rope->pairing == RopePairing::kAdjacent && network.rope->first_turned == 0 &&
@@ -290,7 +295,7 @@ std::vector<Mistake> layout_mistakes() {
        .group = FaultGroup::kLinear,
        .what = "rows of Q from pairs to halves: the permutation of the file is done twice",
        .at = Checkpoint::kQ,
-       .unsupported_reason = needs_rotary,
+       .unsupported_reason = needs_rotated_product,
        .in_arguments = true,
        .before_bias = true}};
   for (const bool group_first : {true, false}) {

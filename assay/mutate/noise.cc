@@ -98,8 +98,8 @@ std::map<std::string, double> tolerances(const GoldenCase& golden) {
 
 // The weights of experts follow from few of the router's scores, whose noise has the norm of all,
 // and that of a shared expert from one score, whose noise is as large as where it is next to 0. The
-// delta rule's floor is that of the token whose result is smallest, too. Where such noise makes more
-// of what follows than the floor there, it is less.
+// delta rule's floor is that of the token whose result is smallest, too. Where such noise makes
+// more of what follows than the floor there, it is less.
 void quieten_scores(const std::string& checkpoint, double factor, NoiseSizes& sizes) {
   constexpr std::pair<std::string_view, const char*> kScores[] = {
       {"_expert_weights", "_router"},

@@ -82,7 +82,7 @@ class SmallModel : public testing::TestWithParam<const char*> {
 
 INSTANTIATE_TEST_SUITE_P(Models, SmallModel,
                          testing::Values("tinyllama", "llama3", "qwen2.5", "qwen3", "phi3", "olmo2",
-                                         "granite", "gpt2"),
+                                         "granite", "gpt2", "lfm2", "qwen35"),
                          [](const auto& tested) {
                            const std::string name = tested.param;
                            return name == "qwen2.5" ? "qwen2" : name;
@@ -139,9 +139,12 @@ TEST_P(SmallModel, EachFaultShowsFirstAtItsPlace) {
 
 TEST_P(SmallModel, InjectsIntoTheRequestedLayer) {
   const Fault& fault = find_fault("scale-missing");
+  const Model model(gguf_);
+  int layer = 0;  // the first that attends
+  while (find_spec(model.config().layer(layer).ops, Checkpoint::kAttn) == nullptr) ++layer;
   const Trace got =
-      trace(Mutant(gguf_, *kernels_, {.fault = &fault, .layer = 0, .n_positions = 64}));
-  EXPECT_EQ(first_difference(sound(), got), "layer_0_attn");
+      trace(Mutant(gguf_, *kernels_, {.fault = &fault, .layer = layer, .n_positions = 64}));
+  EXPECT_EQ(first_difference(sound(), got), checkpoint_name(Checkpoint::kAttn, layer));
 }
 
 // A fault that no golden can have would never be tried.

@@ -7,10 +7,6 @@
 namespace assay {
 namespace {
 
-constexpr int64_t kMaxLinearHead = 65536;
-constexpr int64_t kMaxLinearValues = int64_t{1} << 20;
-constexpr int64_t kMaxAttentionPeriod = 4096;
-
 bool has_linear_attention(const ModelConfig& config) {
   return has_checkpoint(*config.architecture, Checkpoint::kDelta);
 }
@@ -25,7 +21,7 @@ void read_linear_attention(const ConfigKeys& keys, ModelConfig& config) {
   shape.n_key_heads = keys.count(kLinearKeyHeads, kMaxHeads);
   shape.n_value_heads = keys.count(kLinearValueHeads, kMaxHeads);
   shape.key_dim = keys.count(kLinearKeyLength, kMaxLinearHead);
-  const int64_t values = keys.count(kLinearValues, kMaxLinearValues);
+  const int64_t values = keys.count(kLinearValues, kMaxLinearWidth);
   if (shape.n_value_heads % shape.n_key_heads != 0) {
     keys.reject(kLinearKeyHeads, fmt::format("is {}, which does not divide the {} value heads",
                                              shape.n_key_heads, shape.n_value_heads));

@@ -9,6 +9,10 @@
 
 namespace assay {
 
+constexpr int64_t kMaxLinearHead = 65536;              // elements of a head's keys or values
+constexpr int64_t kMaxLinearWidth = int64_t{1} << 20;  // of all heads
+constexpr int64_t kMaxAttentionPeriod = 4096;          // layers
+
 // The sizes of linear attention, where the architecture has it. Throws Error that names the key.
 void read_linear_attention(const ConfigKeys& keys, ModelConfig& config);
 

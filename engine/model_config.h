@@ -60,7 +60,7 @@ struct ModelConfig {
   int64_t q_lora_rank = 0;     // of latent attention; 0: q is a product of the layer's input
   int64_t kv_lora_rank = 0;    // 0: no latent attention
   int64_t conv_taps = 0;       // positions that a convolution reads, its own included
-  DeltaShape delta;            // of linear attention; no heads: there is none
+  DeltaShape delta;            // of linear attention; else without heads
   int64_t context_length = 0;  // positions the model was made for
   int64_t sliding_window = 0;  // of the layers that have one; 0: none
   std::vector<LayerConfig> layers;

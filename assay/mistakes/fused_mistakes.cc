@@ -136,11 +136,10 @@ int64_t inner_width(const Network& network) {
 
 std::string needs_groups_of_rows(const Model& model) {
   const ModelConfig& config = model.config();
-  const OpSpec* q = config.find(Checkpoint::kQ);
-  const bool is_product = q != nullptr && q->kind == OpKind::kLinear;
-  return is_product && config.find(Checkpoint::kKvB) == nullptr && config.n_kv_heads > 1
-             ? ""
-             : "it has a single head of keys, or latent ones, or a gate beside its queries";
+  if (config.find(Checkpoint::kKvB) == nullptr && config.n_kv_heads > 1) {
+    return needs_query_product(model);
+  }
+  return "it has a single head of keys, or latent ones";
 }
 
 Mistake fused_mistake(Checkpoint first, std::string of, std::string by,

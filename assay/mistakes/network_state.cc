@@ -37,7 +37,7 @@ Matrix Network::of_convolution(const OpContext& context, const KernelHooks& hook
   for (int64_t t = 0; t < out.rows; ++t) {
     if (!inputs.wanted.empty() && !inputs.wanted[static_cast<size_t>(t)]) continue;
     if (!of_one) call.x = x[0]->row(t);
-    call.first_position = inputs.positions.empty() ? t : inputs.positions[static_cast<size_t>(t)];
+    call.first_position = inputs.position_at(t);
     call.out = out.row(t);
     run_hooked(hooks.conv, context, call, *reference_);
   }

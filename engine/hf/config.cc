@@ -419,7 +419,7 @@ struct ImagesAndText {
 constexpr ImagesAndText kOfImagesAndText[] = {{"mistral3", true}, {"qwen3_5", false}};
 constexpr char kTextConfig[] = "text_config";
 
-// Null if it is none of them.
+// Null for other kinds.
 const ImagesAndText* of_images_and_text(const ConfigObject& stated) {
   const auto* found = std::ranges::find(kOfImagesAndText, stated.text({"model_type"}, ""),
                                         &ImagesAndText::model_type);

@@ -43,7 +43,7 @@ struct HfConfig {
   int64_t n_ignored_layers = 0;  // behind the network's own, which transformers does not read
   int64_t context_length = 0;
   int64_t feed_forward_length = 0;
-  DeltaShape delta;                // of linear attention; no heads: there is none
+  DeltaShape delta;                // of linear attention; else without heads
   int64_t rotary_dim = 0;          // 0 where positions are learned
   bool tied = false;               // the output matrix is the token embedding
   bool tied_is_stated = false;     // otherwise the tensors decide

@@ -5,15 +5,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/linear_config.h"
 #include "engine/model_config.h"
 #include "kernels/reference/dequantize.h"
 #include "model/hyperparameter_keys.h"
 
 namespace assay {
 namespace {
-
-constexpr int64_t kMaxLinearDim = 65536;
-constexpr int64_t kMaxInterval = 4096;
 
 // Of rows of `size` for each value head.
 void add_value_heads(const DeltaShape& shape, int64_t size, std::vector<int64_t>& rows) {
@@ -33,13 +31,20 @@ void read_linear_attention(const ConfigObject& object, HfConfig& config, Keys& k
   DeltaShape& shape = config.delta;
   shape.n_key_heads = object.whole({"linear_num_key_heads"}, kMaxHeads);
   shape.n_value_heads = object.whole({"linear_num_value_heads"}, kMaxHeads);
-  shape.key_dim = object.whole({"linear_key_head_dim"}, kMaxLinearDim);
-  shape.value_dim = object.whole({"linear_value_head_dim"}, kMaxLinearDim);
+  shape.key_dim = object.whole({"linear_key_head_dim"}, kMaxLinearHead);
+  shape.value_dim = object.whole({"linear_value_head_dim"}, kMaxLinearHead);
   if (shape.n_value_heads % shape.n_key_heads != 0) {
     object.refuse("linear_num_key_heads",
                   fmt::format("is {}, which does not divide the {} value heads", shape.n_key_heads,
                               shape.n_value_heads));
   }
+  const auto check_width = [&](const char* key, int64_t heads, int64_t width) {
+    if (width <= kMaxLinearWidth) return;
+    object.refuse(key, fmt::format("gives {} heads {} elements, allowed are {} of all", heads,
+                                   width, kMaxLinearWidth));
+  };
+  check_width("linear_key_head_dim", shape.n_key_heads, shape.key_width());
+  check_width("linear_value_head_dim", shape.n_value_heads, shape.value_width());
   keys.whole(kLinearTaps, object.whole({"linear_conv_kernel_dim"}, kMaxConvTaps));
   keys.whole(kLinearKeyHeads, shape.n_key_heads);
   keys.whole(kLinearValueHeads, shape.n_value_heads);
@@ -52,7 +57,7 @@ std::vector<bool> linear_attention_layers(const ConfigObject& object, const HfCo
   std::vector<bool> layers(count);
   if (!has_checkpoint(*config.architecture, Checkpoint::kDelta)) return layers;
   const std::vector<std::string> types = object.texts("layer_types");
-  const int64_t interval = object.whole({"full_attention_interval"}, kMaxInterval,
+  const int64_t interval = object.whole({"full_attention_interval"}, kMaxAttentionPeriod,
                                         config.architecture->attention_period);
   for (size_t i = 0; i < count; ++i) {
     layers[i] = types.empty() ? static_cast<int64_t>(i + 1) % interval != 0

@@ -258,6 +258,12 @@ TEST_F(HfConfigFile, LinearAttentionIsThatOfTheConfig) {
                   "key 'linear_num_key_heads' is 12, which does not divide the 32 value heads")));
   EXPECT_THAT([&] { config(R"(, "linear_key_head_dim": 0)"); },
               ThrowsMessage<Error>(HasSubstr("key 'linear_key_head_dim' is not a whole number")));
+  // The order of so many rows would be made before a tensor of another shape is met.
+  EXPECT_THAT([&] { config(R"(, "linear_value_head_dim": 32769)"); },
+              ThrowsMessage<Error>(HasSubstr("key 'linear_value_head_dim' gives 32 heads 1048608 "
+                                             "elements, allowed are 1048576 of all")));
+  EXPECT_THAT([&] { config(R"(, "linear_key_head_dim": 65536, "linear_num_key_heads": 32)"); },
+              ThrowsMessage<Error>(HasSubstr("key 'linear_key_head_dim' gives 32 heads 2097152 ")));
   EXPECT_THAT([&] { config(R"(, "linear_conv_kernel_dim": 65)"); },
               ThrowsMessage<Error>(HasSubstr("key 'linear_conv_kernel_dim' is not a whole")));
   EXPECT_THAT([&] { config(R"(, "layer_types": ["conv", "conv", "conv", "conv", "conv"])"); },

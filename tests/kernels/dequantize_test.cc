@@ -59,7 +59,7 @@ TEST_P(DequantizeTest, IsBitForBitTheGgufPackage) {
 
 INSTANTIATE_TEST_SUITE_P(AllTypes, DequantizeTest, testing::ValuesIn(kAllTensorTypes),
                          [](const auto& tested) {
-                           return std::string(tensor_type_info(tested.param).name);
+                           return std::string(kernel_testing::name_of(tested.param));
                          });
 
 }  // namespace

@@ -8,15 +8,18 @@
 
 #include "kernels/reference/dequantize.h"
 #include "tests/kernels/support.h"
+#include "tests/support/named_case.h"
 
 namespace assay {
 namespace {
 
+using kernel_testing::name_of;
 using kernel_testing::Random;
 using kernel_testing::same_bits;
 using kernel_testing::set_name;
 using kernel_testing::TestKernels;
 using kernel_testing::TestMatrix;
+using testing_support::of_named_case;
 
 std::vector<TensorType> rounding_types() {
   std::vector<TensorType> types;
@@ -221,11 +224,12 @@ TEST_P(FastMatmulTest, ExtremeCodesDoNotOverflow) {
 
 std::string fast_test_name(const testing::TestParamInfo<FastMatmulTest::ParamType>& tested) {
   const auto [type, set] = tested.param;
-  return std::string(tensor_type_info(type).name) + "_" + set_name(set);
+  return std::string(name_of(type)) + "_" + set_name(set);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, FastMatmulTest,
-                         testing::Combine(testing::ValuesIn(rounding_types()),
+                         testing::Combine(testing::ValuesIn(of_named_case(rounding_types(),
+                                                                          name_of)),
                                           testing::ValuesIn(kernel_testing::kAllSets)),
                          fast_test_name);
 

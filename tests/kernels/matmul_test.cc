@@ -7,16 +7,19 @@
 
 #include "kernels/reference/dequantize.h"
 #include "tests/kernels/support.h"
+#include "tests/support/named_case.h"
 
 namespace assay {
 namespace {
 
 using kernel_testing::kExactSets;
+using kernel_testing::name_of;
 using kernel_testing::Random;
 using kernel_testing::same_bits;
 using kernel_testing::set_name;
 using kernel_testing::TestKernels;
 using kernel_testing::TestMatrix;
+using testing_support::of_named_case;
 
 struct Shape {
   int64_t rows;
@@ -154,11 +157,12 @@ TEST_P(MatmulTest, GetRowsGivesTheStoredRows) {
 
 std::string matmul_test_name(const testing::TestParamInfo<MatmulTest::ParamType>& tested) {
   const auto [type, set] = tested.param;
-  return std::string(tensor_type_info(type).name) + "_" + set_name(set);
+  return std::string(name_of(type)) + "_" + set_name(set);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, MatmulTest,
-                         testing::Combine(testing::ValuesIn(kAllTensorTypes),
+                         testing::Combine(testing::ValuesIn(of_named_case(kAllTensorTypes,
+                                                                          name_of)),
                                           testing::ValuesIn(kExactSets)),
                          matmul_test_name);
 

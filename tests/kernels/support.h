@@ -7,6 +7,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -125,6 +126,10 @@ inline TestMatrix::TestMatrix(TensorType tensor_type, int64_t n_rows, int64_t n_
       std::memcpy(start + offset, &scale, sizeof(scale));
     }
   }
+}
+
+inline std::string_view name_of(TensorType type) {
+  return tensor_type_info(type).name;
 }
 
 // All, and those that exact math tells apart.

@@ -70,7 +70,6 @@ inline std::string tested_name(const testing::TestParamInfo<Tested>& test) {
 inline std::vector<Tested> emulated_setups() {
   return {{Backend::kEmulated, 0},
           {Backend::kEmulated, 1},
-          {Backend::kEmulated, 77777},
           {Backend::kEmulated, 0, Math::kFast},
           {Backend::kEmulated, 4321, Math::kFast}};
 }

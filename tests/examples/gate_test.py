@@ -23,18 +23,34 @@ class Gate(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        self.folder = Path(folder.name) / "engine"
+        self.folder.mkdir()
         shutil.copy(GATE / "parity.sh", self.folder)
         shutil.copy(ROOT / "golden" / "tinyllama" / "tinyllama-f32.gguf", self.folder / "model.gguf")
 
     def run_gate(self, engine, *arguments):
         (self.folder / "engine").write_text(engine)
         (self.folder / "engine").chmod(0o755)
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "ORCH_"))}
-        environment["PATH"] = f"{ASSAY.parent}:{environment['PATH']}"
-        return subprocess.run(
-            ["./parity.sh", *arguments], cwd=self.folder, env=environment, capture_output=True, text=True, check=False
-        )
+        return self.run_here("./parity.sh", *arguments)
+
+    def run_here(self, *command):
+        foreign = ("GITHUB_", "GIT_", "ORCH_")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+        environment["PATH"] = f"{self.folder.parent}:{ASSAY.parent}:{environment['PATH']}"
+        return subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
+
+    def git(self, *arguments):
+        done = self.run_here("git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def commit(self, name, engine, build="exit 0\n"):
+        (self.folder / "engine").write_text(engine)
+        (self.folder / "engine").chmod(0o755)
+        (self.folder / "build").write_text(build)
+        (self.folder / "version").write_text(name)
+        self.git("add", "engine", "build", "version")
+        self.git("commit", "-qm", name)
 
     def test_what_is_right_passes_and_what_is_wrong_fails(self):
         renewed = self.run_gate(RIGHT, "renew")
@@ -61,9 +77,40 @@ class Gate(unittest.TestCase):
             self.assertIn("cannot open: No such file", done.stdout + done.stderr)
         self.assertEqual(self.run_gate(RIGHT).returncode, 2, "the baseline is gone")
 
+    # Breaks if a commit that tells nothing counts as wrong, as git takes every exit code but 0 and 125.
+    def test_bisection_finds_the_commit_beside_some_that_cannot_be_judged(self):
+        self.assertEqual(self.run_gate(RIGHT, "renew").returncode, 0)
+        gate = self.folder.parent / "gate"
+        shutil.copytree(self.folder / "parity", gate / "parity")
+        shutil.copy(GATE / "bisect.sh", gate)
+        (self.folder.parent / "make").write_text("#!/bin/sh\nexec sh build\n")
+        (self.folder.parent / "make").chmod(0o755)
+        self.git("init", "-q")
+        self.commit("right", RIGHT)
+        self.git("tag", "v1.0")
+        self.commit("does not build", FAULTY, "exit 1\n")
+        self.commit("crashes", "#!/bin/sh\nexit 3\n")
+        self.commit("right again", RIGHT)
+        self.commit("wrong", FAULTY)
+        self.commit("logs nothing", "#!/bin/sh\n")
+        self.commit("still wrong", FAULTY)
+        self.git("bisect", "start", "HEAD", "v1.0")
+        said = self.git("bisect", "run", str(gate / "bisect.sh"))
+        wrong = self.git("rev-parse", "refs/bisect/bad").strip()
+        self.assertIn(f"{wrong} is the first bad commit", said)
+        self.assertEqual(self.git("show", "-s", "--format=%s", wrong), "wrong\n")
+
+    # Breaks if every commit were skipped, or wrong, where nothing was compared.
+    def test_bisection_stops_without_assay(self):
+        gate = self.folder.parent / "gate"
+        gate.mkdir()
+        shutil.copy(GATE / "bisect.sh", gate)
+        done = subprocess.run([gate / "bisect.sh"], cwd=self.folder, env={"PATH": "/usr/bin:/bin"}, check=False)
+        self.assertGreater(done.returncode, 127)
+
     def test_the_page_shows_the_files(self):
         page = (ROOT / "docs" / "ci.md").read_text()
-        for name in ("parity.sh", "parity.yml"):
+        for name in ("parity.sh", "parity.yml", "bisect.sh"):
             self.assertIn(f"```\n{(GATE / name).read_text()}```\n", page, name)
 
 

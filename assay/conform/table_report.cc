@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "assay/conform/table_json.h"
+#include "assay/report/github_report.h"
 #include "assay/report/markdown.h"
 #include "assay/report/text_table.h"
 #include "assay/report/xml_text.h"
@@ -124,10 +125,7 @@ class EngineTableHtml : public Report<EngineTable> {
 };
 
 // Skipped cases alone would read as a suite that passed.
-constexpr std::string_view kNothingSupported =
-    "    <testcase classname=\"engine\" name=\"supports something\">\n"
-    "      <error message=\"supports nothing of this, so nothing is shown\"/>\n"
-    "    </testcase>\n";
+constexpr std::string_view kSupportsNothing = "supports nothing of this, so nothing is shown";
 
 class EngineTableJunit : public Report<EngineTable> {
  public:
@@ -143,7 +141,12 @@ class EngineTableJunit : public Report<EngineTable> {
           xml_attribute(engine_name(each)), context.time, each.cells.size() + (nothing ? 1 : 0),
           std::ranges::count_if(each.cells, is_bad, &TableCell::finding), nothing ? 1 : 0,
           each.count(Finding::kUnsupported), each.seconds()));
-      if (nothing) sink(kNothingSupported);
+      if (nothing) {
+        sink(
+            fmt::format("    <testcase classname=\"engine\" name=\"supports something\">\n"
+                        "      <error message=\"{}\"/>\n    </testcase>\n",
+                        kSupportsNothing));
+      }
       for (size_t i = 0; i < table.rows.size(); ++i) {
         sink(test_case(table, table.rows[i], each.cells[i]));
       }
@@ -173,6 +176,24 @@ class EngineTableGithub : public Report<EngineTable> {
  public:
   std::string_view name() const override { return "github"; }
   bool is_step_summary() const override { return true; }
+  void write_annotations(const EngineTable& table, const TextSink& sink) const override {
+    std::vector<GithubError> errors;
+    for (const TableColumn& each : table.columns) {
+      for (size_t i = 0; i < table.rows.size(); ++i) {
+        const TableCell& cell = each.cells[i];
+        if (!is_bad(cell.finding)) continue;
+        errors.push_back({"",
+                          fmt::format("{}, {}: {}", engine_name(each), table.rows[i].name,
+                                      finding_name(cell.finding)),
+                          detail(table, cell)});
+      }
+      if (each.supports_nothing()) {
+        errors.push_back({"", engine_name(each), std::string(kSupportsNothing)});
+      }
+    }
+    const std::string more = fmt::format("more {}", row_word(table));
+    write_github_errors(errors, more, more + "s", sink);
+  }
   void write(const EngineTable& table, const ReportContext& context,
              const TextSink& sink) const override {
     std::string text = table.kind == EngineTable::Kind::kConformance ? "### Assay: conformance\n\n"

@@ -8,6 +8,7 @@
 
 #include "assay/perf/perf_page.h"
 #include "assay/perf/perf_text.h"
+#include "assay/report/github_report.h"
 #include "assay/report/json_object.h"
 #include "assay/report/markdown.h"
 #include "base/error.h"
@@ -149,6 +150,7 @@ class PerfSummary : public Report<SpeedAndAccuracy> {
   void write(const SpeedAndAccuracy& judged, const ReportContext& context,
              const TextSink& sink) const override;
   bool is_step_summary() const override { return true; }
+  void write_annotations(const SpeedAndAccuracy& judged, const TextSink& sink) const override;
 };
 
 }  // namespace
@@ -201,6 +203,22 @@ void PerfJson::write(const SpeedAndAccuracy& judged, const ReportContext&,
     top.array("only_head", speed.only_head);
     top.array("notes", speed.notes);
   });
+}
+
+void PerfSummary::write_annotations(const SpeedAndAccuracy& judged, const TextSink& sink) const {
+  std::vector<GithubError> errors;
+  for (const ModelVerdict& model : judged.models) {
+    if (!model.refused) continue;
+    errors.push_back({"", fmt::format("{} is refused", title_of(model.key)), refusal(model)});
+  }
+  for (const PerfResult& result : judged.speed.results) {
+    if (result.verdict != PerfVerdict::kSlow) continue;
+    errors.push_back({"", fmt::format("{} is slower", result.name),
+                      fmt::format("{}: {} to {}, {} ({})", result.name,
+                                  duration_text(result.base_ns), duration_text(result.head_ns),
+                                  change_text(result.ratio), interval_text(result))});
+  }
+  write_github_errors(errors, "more finding", "more findings", sink);
 }
 
 void PerfSummary::write(const SpeedAndAccuracy& judged, const ReportContext& context,

@@ -21,8 +21,7 @@ void write_junit_error(const FailedCommand& failed, const TextSink& sink) {
 }
 
 void write_github_error(const FailedCommand& failed, const TextSink& sink) {
-  sink(fmt::format("::error title={}::{}\n", github_property(failed.command + " failed"),
-                   github_data(failed.message)));
+  sink(github_error({"", failed.command + " failed", failed.message}));
 }
 
 void write_github_error_summary(const FailedCommand& failed, const TextSink& sink) {

@@ -146,39 +146,49 @@ std::string github_property(std::string_view text) {
   return out;
 }
 
-std::string github_error(std::string_view file, std::string_view title, std::string_view message) {
-  return fmt::format("::error file={},title={}::{}\n", github_property(file),
-                     github_property(title), github_data(message));
+std::string github_error(const GithubError& error) {
+  const std::string file =
+      error.file.empty() ? "" : fmt::format("file={},", github_property(error.file));
+  return fmt::format("::error {}title={}::{}\n", file, github_property(error.title),
+                     github_data(error.message));
+}
+
+void write_github_errors(const std::vector<GithubError>& errors, std::string_view one,
+                         std::string_view many, const TextSink& sink) {
+  for (size_t i = 0; i < errors.size(); ++i) {
+    if (i + 1 == kGithubAnnotations && errors.size() > kGithubAnnotations) {
+      sink(github_error(
+          {errors[i].file, count_of(errors.size() - i, one, many),
+           fmt::format("{} is the next; the step summary lists them", errors[i].title)}));
+      return;
+    }
+    sink(github_error(errors[i]));
+  }
 }
 
 void GithubReport::write_annotations(const Comparison& comparison, const TextSink& sink) const {
   if (!comparison.pass && comparison.failed == 0) {
-    sink(github_error(comparison.got_path,
-                      fmt::format("Assay: {}", verdict_name(comparison.verdict)),
-                      incomplete_text(comparison)));
+    sink(github_error({comparison.got_path,
+                       fmt::format("Assay: {}", verdict_name(comparison.verdict)),
+                       incomplete_text(comparison)}));
     return;
   }
-  const std::vector<CheckpointGroup> groups = failing_groups(comparison);
-  size_t room = kGithubAnnotations;
+  std::vector<GithubError> errors;
   const std::vector<ErrorOrigin> origins = error_origins(comparison);
   if (!origins.empty() && origins[0].before_first) {
     const ErrorOrigin& origin = origins[0];
-    sink(github_error(comparison.got_path, fmt::format("{} {}", origin.what, origin.checkpoint),
-                      origin.text));
-    --room;
+    errors.push_back(
+        {comparison.got_path, fmt::format("{} {}", origin.what, origin.checkpoint), origin.text});
   }
-  for (size_t i = 0; i < groups.size() && i < room; ++i) {
-    const std::string name = printable(name_of(comparison, groups[i].checkpoint).title(), 80);
-    if (i + 1 == room && groups.size() > room) {
-      sink(github_error(
-          comparison.got_path,
-          count_of(groups.size() - i, "more checkpoint diverges", "more checkpoints diverge"),
-          fmt::format("{} is the next; the step summary lists them", name)));
-      return;
-    }
-    const std::string title = i == 0 ? "first divergence: " + name : name + " diverges";
-    sink(github_error(comparison.got_path, title, name + ": " + group_text(groups[i])));
+  bool is_first = true;
+  for (const CheckpointGroup& group : failing_groups(comparison)) {
+    const std::string name = printable(name_of(comparison, group.checkpoint).title(), 80);
+    errors.push_back({comparison.got_path,
+                      is_first ? "first divergence: " + name : name + " diverges",
+                      name + ": " + group_text(group)});
+    is_first = false;
   }
+  write_github_errors(errors, "more checkpoint diverges", "more checkpoints diverge", sink);
 }
 
 void GithubReport::write(const Comparison& comparison, const ReportContext& context,

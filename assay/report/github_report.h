@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "assay/compare/comparison.h"
 #include "assay/report/report.h"
@@ -16,8 +17,21 @@ inline constexpr size_t kGithubAnnotations = 10;
 // `text` as the message, and as a property, of a workflow command.
 std::string github_data(std::string_view text);
 std::string github_property(std::string_view text);
-// The command itself, a line: an annotation of a file.
-std::string github_error(std::string_view file, std::string_view title, std::string_view message);
+
+// What a step shows as wrong.
+struct GithubError {
+  std::string file;  // may be empty
+  std::string title;
+  std::string message;
+};
+
+// The command itself, a line.
+std::string github_error(const GithubError& error);
+
+// As many as GitHub takes; the title of the last one counts those left: "1 more tensor", or with
+// `many`.
+void write_github_errors(const std::vector<GithubError>& errors, std::string_view one,
+                         std::string_view many, const TextSink& sink);
 
 // Markdown for $GITHUB_STEP_SUMMARY, at most ReportContext::max_bytes of it; what is left out is
 // told.

@@ -95,18 +95,12 @@ void WeightsJunit::write(const WeightsComparison& comparison, const ReportContex
 
 void WeightsGithub::write_annotations(const WeightsComparison& comparison,
                                       const TextSink& sink) const {
-  const std::vector<Case> cases = wrong_cases(comparison);
-  for (size_t i = 0; i < cases.size() && i < kGithubAnnotations; ++i) {
-    const Case& one = cases[i];
-    if (i + 1 == kGithubAnnotations && cases.size() > kGithubAnnotations) {
-      sink(github_error(comparison.got_path,
-                        count_of(cases.size() - i, "more tensor or key", "more tensors or keys"),
-                        fmt::format("{} is the next; the step summary lists them", one.name)));
-      return;
-    }
-    sink(github_error(comparison.got_path, fmt::format("{} {}: {}", one.kind, one.name, one.status),
-                      fmt::format("{}: {}", one.name, one.problem)));
+  std::vector<GithubError> errors;
+  for (const Case& one : wrong_cases(comparison)) {
+    errors.push_back({comparison.got_path, fmt::format("{} {}: {}", one.kind, one.name, one.status),
+                      fmt::format("{}: {}", one.name, one.problem)});
   }
+  write_github_errors(errors, "more tensor or key", "more tensors or keys", sink);
 }
 
 void WeightsGithub::write(const WeightsComparison& comparison, const ReportContext& context,

@@ -184,7 +184,8 @@ TEST_F(PerfCommand, ReportsInJsonAndMarkdown) {
               testing::AllOf(testing::StartsWith(R"({"verdict":"SLOW","pass":false,)"),
                              testing::HasSubstr(R"({"name":"matvec|<b>","verdict":"SLOW",)")));
   const Outcome github = run({"perf", base, head, "--format", "github"});
-  EXPECT_THAT(github.out, testing::StartsWith("### Speed: SLOW\n"));
+  EXPECT_THAT(github.out, testing::StartsWith("::error title=matvec|<b> is slower::matvec|<b>: "));
+  EXPECT_THAT(github.out, testing::HasSubstr("\n### Speed: SLOW\n"));
   EXPECT_THAT(github.out, testing::HasSubstr("| matvec&#124;&#60;b&#62; |"));
 }
 

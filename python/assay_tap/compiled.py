@@ -14,6 +14,13 @@ def refuse_wrapper(model):
         )
 
 
+def _is_compiled(part):
+    """Whether a module, or its forward() alone, runs by torch.compile: the latter leaves out hooks of its parts."""
+    is_wrapped = hasattr(part.forward, "_torchdynamo_orig_callable")  # compiled, or kept from being it
+    is_kept = getattr(part.forward, "_torchdynamo_disable", False)
+    return part._compiled_call_impl is not None or is_wrapped and not is_kept and any(True for _ in part.children())
+
+
 def refuse_compiled(model):
     """Raises LogError if `model` is called by compiled code, or has compiled parts. For a pass that is beginning."""
     compiler = sys.modules.get("torch._dynamo.eval_frame")  # not there before something is compiled
@@ -22,7 +29,7 @@ def refuse_compiled(model):
     frame = sys._getframe()
     while frame is not None and frame.f_code.co_name != "compile_wrapper":
         frame = frame.f_back
-    if frame is not None or any(part._compiled_call_impl is not None for part in model.modules()):
+    if frame is not None or any(map(_is_compiled, model.modules())):
         raise LogError(
             f"{type(model).__name__} runs by torch.compile, which leaves out hooks; call it within "
             "torch.compiler.set_stance('force_eager'), or call the model that is not compiled"

@@ -336,7 +336,11 @@ class Steps(unittest.TestCase):
             model.model.layers[0].compile(backend="eager")
             return model
 
-        for compile_it in (after, in_place, a_layer):
+        def its_forward(model):
+            model.forward = torch.compile(model.forward, backend="eager")
+            return model
+
+        for compile_it in (after, in_place, a_layer, its_forward):
             with self.subTest(compile_it.__name__), torch.no_grad():
                 model, seen = model_of("llama"), Seen()
                 called = compile_it(model)
@@ -348,6 +352,9 @@ class Steps(unittest.TestCase):
                     with torch.compiler.set_stance("force_eager"):
                         called(ids)
                 self.assertEqual(len(seen.rows), 8 * 4)
+        model = model_of("llama")
+        model.forward = torch.compiler.disable(model.forward)
+        self.assertEqual(len(seen_of(model, lambda: model(ids), checkpoints="layers").rows), 8 * 4)
         with self.assertRaisesRegex(LogError, "is compiled by torch.compile; attach to the model that it holds, _orig_mod"):
             attach(torch.compile(model_of("llama"), backend="eager"), Seen())
 

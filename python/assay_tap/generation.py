@@ -1,6 +1,9 @@
-"""What generate() of transformers does that no pass shows: which tokens end a sequence, and beams."""
+"""What generate() of transformers does that no pass shows: which tokens end a sequence, beams, and guesses."""
 
 from .writer import LogError
+
+# Each makes generate() evaluate tokens that it takes back where it would have chosen others.
+GUESSES = ("assistant_model", "assistant_early_exit", "prompt_lookup_num_tokens")
 
 
 def _said(name, model, args, kwargs):
@@ -16,27 +19,49 @@ def _ids(value):
     return {int(each) for each in (value if hasattr(value, "__len__") and getattr(value, "ndim", 1) else [value])}
 
 
+def _refuse(model, args, kwargs):
+    """Raises LogError for what would be logged at the place of something else."""
+    if (_said("num_beams", model, args, kwargs) or 1) > 1:
+        raise LogError("generate() with beams moves sequences from row to row; log it with num_beams=1")
+    guess = next((name for name in GUESSES if _said(name, model, args, kwargs) is not None), None)
+    if guess is not None:
+        raise LogError(f"generate() with {guess} evaluates tokens that it may take back; log it without")
+
+
 class Generation:
     """While generate() runs, `ends` are the ids that end a sequence: what follows them in a batch is padding."""
 
     def __init__(self, model):
         self.ends = set()
         self._model = model
-        self._is_watched = callable(getattr(model, "generate", None)) and "generate" not in vars(model)
-        if self._is_watched:
-            generate = model.generate
+        self._listeners = getattr(vars(model).get("generate"), "listeners", None)  # of another tap's wrapper
+        if self._listeners is None and callable(getattr(model, "generate", None)) and "generate" not in vars(model):
+            self._listeners = self._watch(model.generate)
+        if self._listeners is not None:
+            self._listeners.append(self)
 
-            def watched(*args, **kwargs):
-                if (_said("num_beams", model, args, kwargs) or 1) > 1:
-                    raise LogError("generate() with beams moves sequences from row to row; log it with num_beams=1")
-                self.ends = _ids(_said("eos_token_id", model, args, kwargs))
-                try:
-                    return generate(*args, **kwargs)
-                finally:
-                    self.ends = set()
+    def _watch(self, generate):
+        listeners = []
 
-            vars(model)["generate"] = watched
+        def watched(*args, **kwargs):
+            _refuse(self._model, args, kwargs)
+            ends = _ids(_said("eos_token_id", self._model, args, kwargs))
+            for listener in listeners:
+                listener.ends = ends
+            try:
+                return generate(*args, **kwargs)
+            finally:
+                for listener in listeners:
+                    listener.ends = set()
+
+        watched.listeners = listeners
+        vars(self._model)["generate"] = watched
+        return listeners
 
     def remove(self):
-        if self._is_watched:
+        if self._listeners is None:
+            return
+        self._listeners.remove(self)
+        if not self._listeners:
             vars(self._model).pop("generate", None)
+        self._listeners = None

@@ -177,6 +177,10 @@ class Pass:
         for places in (self._all, self._kept, self._last):
             places[:] = [Place(row, None) if place.row == row else place for place in places]
 
+    def fail(self, fault):
+        """What is wrong with the call, to be raised with a record of it, unless something else is already."""
+        self._fault = self._fault or fault
+
     def end(self):
         """From now on only the rows of its last tokens may still come, as vLLM computes logits after its pass."""
         self._open, self._over = False, self._open
@@ -190,8 +194,12 @@ class Pass:
             )
         if self._fault is not None:
             raise self._fault
-        if last and name in self._told:
-            raise LogError(f"{name}, of a Rule with rows='last', was computed twice for one call of the model")
+        if name in self._told:  # for some of the same tokens, as all places are of them
+            who = f"{name}, of a Rule with rows='last'," if last else name
+            raise LogError(
+                f"{who} was computed twice for one call of the model, as by a module that several layers share: of two "
+                "results one would stand at the places of the other; log them with LogWriter.write"
+            )
         self._told.add(name)
         of_logits = _is_of_logits(name)
         either = (self._kept, self._all) if of_logits else (self._all, self._kept)

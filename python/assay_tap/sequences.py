@@ -17,6 +17,7 @@ class Sequences:
         self._next = []  # for each sequence the position after its last
         self._of_cache = weakref.WeakKeyDictionary()
         self._latest = []  # the sequences of the latest pass
+        self.fault = None  # what is wrong with it, a LogError
 
     def begin(self, rows, named):
         """The sequences of a pass with these positions, a list for each row; and whether they begin with it."""
@@ -27,9 +28,20 @@ class Sequences:
         if begins:
             self._latest = list(range(len(self._next), len(self._next) + len(rows)))
             self._next += [0] * len(rows)
+        self.fault = None if begins else self._going_back(firsts)
         for sequence, row in zip(self._latest, ends, strict=True):
             self._next[sequence] = row[-1] + 1 if row else self._next[sequence]
         return self._latest, begins and all(first in (0, None) for first in firsts)
+
+    def _going_back(self, firsts):
+        """Why a pass that goes on with the latest sequences at these positions would be logged twice, if it would."""
+        for first, sequence in zip(firsts, self._latest, strict=True):
+            if first is not None and first < self._next[sequence]:
+                return LogError(
+                    f"a pass goes back to position {first} of a sequence that is logged up to {self._next[sequence] - 1}: "
+                    "its cache was cut, as after tokens that were only guessed; log what is kept in passes of its own"
+                )
+        return None
 
     def _known(self, firsts, named):
         for name in CACHES:

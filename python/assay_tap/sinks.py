@@ -22,13 +22,13 @@ class LogSink:
 
     def begin(self, model, sequences, tokens):
         """A pass begins these sequences, whose tokens are `tokens`, a list each, or are not known: None."""
-        if self._header is not None:
-            return
+        if self._header is not None and (not tokens or not self._log.is_empty()):
+            return  # otherwise an earlier pass failed before its first record
         self._header = about(model) | dict(checkpoints=self._checkpoints)
         if not tokens or model.training or not self._log.is_empty():
             return
         self._named = set(sequences)
-        if len(sequences) > 1:
+        if sequences != [0]:
             self._header |= dict(tokens=tokens, sequences=[str(each) for each in sequences])
         else:
             self._header["tokens"] = tokens[0]

@@ -76,6 +76,7 @@ class Tap:
         self._pass = Pass(model.forward, args, kwargs, self._positions_of)
         rows = self._pass.rows
         self._of_rows, begins = self._sequences.begin(rows, self._pass.named)
+        self._pass.fail(self._sequences.fault)
         first = next((row[0] for row in rows if row and row[0] is not None), 0)
         self._phase = "decode" if first > 0 and all(len(row) == 1 for row in rows) else "prefill"
         tokens = self._pass.tokens

@@ -188,9 +188,29 @@ class Batches(unittest.TestCase):
         for i in range(3):
             self.assert_alike(seen.of(i), alone[i].of(0))
         self.assertLess(max(at for _, at in seen.of(1)), max(at for _, at in seen.of(2)))
-        with self.assertRaisesRegex(LogError, "log it with num_beams=1"):
-            self.generated(model, PROMPTS, 2, num_beams=2)
+        with attach(model, Seen()):  # another tap on the same model
+            beside = self.generated(model, PROMPTS, 6, eos_token_id=[end])
+        self.assertEqual(set(beside.rows), set(seen.rows))
         self.assertNotIn("generate", vars(model))
+
+    def test_what_generate_may_take_back_is_refused(self):
+        """Breaks if rows of beams, or of tokens that were only guessed, stood at the places of those that are chosen."""
+        model = wide_model("llama")
+        refused = (("log it with num_beams=1", dict(num_beams=2)),)
+        refused += (("prompt_lookup_num_tokens evaluates tokens that it may", dict(prompt_lookup_num_tokens=2)),)
+        refused += (("assistant_model evaluates", dict(assistant_model=wide_model("llama"))),)
+        for message, settings in refused:
+            with self.subTest(message), self.assertRaisesRegex(LogError, message):
+                self.generated(model, PROMPTS[:1], 2, **settings)
+        self.assertNotIn("generate", vars(model))
+
+    def test_a_pass_that_goes_back_is_refused(self):
+        """Breaks if a position were logged twice: once of a token that the cache has lost again."""
+        model, ids = wide_model("llama"), torch.tensor(PROMPTS[:1])
+        cache = transformers.DynamicCache(config=model.config)
+        passes = [lambda part=part: model(ids[:, part], past_key_values=cache) for part in (slice(0, 4), slice(4, 6))]
+        with self.assertRaisesRegex(LogError, "goes back to position 5 of a sequence that is logged up to 5"):
+            seen_of(model, *passes, lambda: cache.crop(-1), passes[1])
 
     def test_rows_of_a_cache_go_on_with_its_sequences(self):
         model = wide_model("llama")
@@ -283,6 +303,19 @@ class Headers(writer_test.Folder):
             with mock.patch.dict(os.environ, variables), torch.no_grad(), attach(model, **asked):
                 model(torch.tensor(PROMPTS[:1]))
             self.assertEqual(json.loads(self.lines()[0]).get("checkpoints"), header)
+
+    def test_a_header_is_of_the_first_pass_that_is_logged(self):
+        """Breaks if a pass that failed at once left its tokens to the next, whose records then were refused."""
+        model = model_of("llama")
+        with torch.no_grad(), attach(model, self.path, values=None, checkpoints="layers"):
+            with self.assertRaises(IndexError):
+                model(torch.tensor([[3, 99]]))
+            model(torch.tensor(PROMPTS[:1]))
+        header, *records = map(json.loads, self.lines())
+        self.assertEqual((header["tokens"], header["sequences"]), (PROMPTS[:1], ["1"]))
+        self.assertEqual({record["sequence"] for record in records}, {"1"})
+        answer = writer_test.assay("analyze", self.path)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
 
     def test_a_header_that_is_there_stays(self):
         model = model_of("llama")

@@ -102,6 +102,12 @@ class Positions(unittest.TestCase):
         with self.assertRaisesRegex(LogError, "outside of a call of the model"):
             self.seen(lambda: self.model.model(self.ids), checkpoints="layers")
 
+    def test_a_layer_that_is_there_twice_is_refused(self):
+        """Breaks if the second result stood beside the first at the same place."""
+        self.model.model.layers[1] = self.model.model.layers[0]
+        with self.assertRaisesRegex(LogError, "layer_0_output was computed twice for one call"):
+            self.seen(lambda: self.model(self.ids), checkpoints="layer_0_output")
+
     def test_a_function_of_ones_own_is_given_the_call(self):
         calls = []
 

@@ -4,8 +4,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <system_error>
@@ -250,6 +252,22 @@ std::vector<const Run*> references_of(const std::vector<Run>& runs, const std::s
   return references;
 }
 
+// Which of the reference's logs are wrong by a larger one of them, and how: of two runs of its
+// engine one may be wrong, and which one is not known, so that others are held against both. Each
+// is held to the largest few alone, so that a folder of a hundred takes no ten thousand
+// comparisons.
+std::map<const Run*, MatrixCell> contradictions_of(const std::vector<const Run*>& references,
+                                                   const MatrixOptions& options) {
+  constexpr std::ptrdiff_t kMost = 4;
+  std::map<const Run*, MatrixCell> found;
+  for (auto each = references.begin(); each != references.end(); ++each) {
+    const auto end = references.begin() + std::min(kMost, each - references.begin());
+    MatrixCell cell = compare_run({references.begin(), end}, **each, options);
+    if (cell.pair && cell.pair->failed > 0) found.emplace(*each, std::move(cell));
+  }
+  return found;
+}
+
 // The first that is not empty, of the reference first.
 MatrixRow row_of(const std::vector<Run>& runs, const std::vector<const Run*>& references) {
   std::vector<const Run*> in_order = references;
@@ -322,17 +340,21 @@ RunMatrix compare_matrix(const std::vector<std::string>& paths, const MatrixOpti
   size_t compared = 0;
   for (const std::vector<Run>& runs : grouped(std::move(placed))) {
     const std::vector<const Run*> of_reference = references_of(runs, options.reference);
+    const std::map<const Run*, MatrixCell> wrong = contradictions_of(of_reference, options);
     MatrixRow row = row_of(runs, of_reference);
     for (const Run& run : runs) {
-      const bool is_reference_run =
+      const bool is_of_reference =
           std::find(of_reference.begin(), of_reference.end(), &run) != of_reference.end();
-      MatrixCell cell{run.label.engine, run.label.path, {}, {}, {}, is_reference_run, {}};
-      if (!of_reference.empty() && !is_reference_run) {
+      MatrixCell cell{run.label.engine, run.label.path, {}, {}, {}, is_of_reference, {}};
+      if (const auto found = wrong.find(&run); found != wrong.end()) {
+        cell = found->second;
+        ++compared;
+      } else if (!of_reference.empty() && !is_of_reference) {
         cell = compare_run(of_reference, run, options);
         ++compared;
       }
-      matrix.pass = matrix.pass && (is_reference_run || (cell.pair && cell.pair->pass));
-      (cell.is_reference ? references : engines).insert(cell.engine);
+      matrix.pass = matrix.pass && (cell.is_reference || (cell.pair && cell.pair->pass));
+      (is_of_reference ? references : engines).insert(cell.engine);
       row.cells.push_back(std::move(cell));
     }
     matrix.rows.push_back(std::move(row));

@@ -28,7 +28,7 @@ struct MatrixCell {
   std::string reference;        // log that it was held against: of several the one that tells most
   std::optional<RunPair> pair;  // none for the reference itself, and where there is a `problem`
   std::string problem;          // why the two could not be compared
-  bool is_reference = false;    // one of the logs that the reference's engine left
+  bool is_reference = false;    // a log of the reference's engine, in parity with its larger ones
   std::vector<std::string> warnings;  // of the comparison
 };
 
@@ -61,8 +61,9 @@ struct RunMatrix {
 // Engines x models x types from the headers of logs. `paths`: logs, and folders that are searched
 // for *.jsonl with all that is below them; a file that is met again is taken once. In each row the
 // runs are held against the run of the reference: the engine that is asked for or, where none is,
-// the one whose math is float64. Throws Error if a path is not there, no log has a header, or no
-// row has a reference and another run.
+// the one whose math is float64. A log of it that fails by a larger one does not pass, either.
+// Throws Error if a path is not there, no log has a header, or no row has a reference and another
+// run.
 RunMatrix compare_matrix(const std::vector<std::string>& paths, const MatrixOptions& options);
 
 }  // namespace assay

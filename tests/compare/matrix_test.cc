@@ -35,6 +35,30 @@ TEST_F(MatrixTest, RunWithoutAReferenceDoesNotPass) {
   EXPECT_TRUE(compare_matrix({ref, good, log("oracle", "float64", 3, 9)}, {}).pass);
 }
 
+// Breaks if of two runs of the reference's engine, as of a night and the next, the wrong one were
+// taken for a reference, and passed with it.
+TEST_F(MatrixTest, TwoRunsOfTheReferenceThatDifferDoNotPass) {
+  const auto run_of = [&](const char* name, float value) {
+    return put(name, R"({"assay":1,"model":{"name":"m"},"tokens":[1,2],"engine":"x"})"
+                     "\n" +
+                         line("logits", 0, {1, value}) + line("embedding", 0, {1}));
+  };
+  const std::string before = run_of("before.jsonl", 5);
+  const std::string row = log("x", "", 3, 5);  // another, which has a run of another engine
+  MatrixOptions options;
+  options.reference = "x";
+  for (const float value : {5.0F, 9.0F}) {
+    const std::string after = run_of("after.jsonl", value);
+    const RunMatrix matrix = compare_matrix({before, after, row, log("y", "exact", 3, 5)}, options);
+    EXPECT_EQ(matrix.pass, value == 5);
+    const MatrixCell& cell = matrix.rows.at(0).cells.at(1);
+    EXPECT_EQ(cell.log, after);
+    EXPECT_EQ(cell.is_reference, value == 5);
+    EXPECT_EQ(cell.pair.has_value(), value != 5);
+    EXPECT_EQ(matrix.engines.size(), 2U);
+  }
+}
+
 // Breaks if a reference that lacks a checkpoint asked for by its name hid what another shows.
 TEST_F(MatrixTest, AReferenceWithoutTheCheckpointDoesNotHideAnothersVerdict) {
   const auto header = [](const char* engine, const char* math) {

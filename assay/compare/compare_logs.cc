@@ -371,6 +371,7 @@ ComparedSequence compare_sequence(const Logs& logs, const CompareOptions& option
   warn(fitted_constants(comparison), comparison);
   warn(zeros_of_both(comparison), comparison);
   warn(jump_within_tolerance(comparison), comparison);
+  warn(large_errors_that_pass(comparison), comparison);
   warn(other_continuation(*logs.ref, *logs.got, comparison), comparison);
   comparison.ref_log = logs.ref;
   comparison.got_log = logs.got;

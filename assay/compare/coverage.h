@@ -59,6 +59,9 @@ std::string zeros_of_both(const Comparison& comparison);
 // It passes by the built-in tolerance, and the error jumps at a layer.
 std::string jump_within_tolerance(const Comparison& comparison);
 
+// It passes, with records whose error is large beside their values, since the policy allows that.
+std::string large_errors_that_pass(const Comparison& comparison);
+
 // One of the logs is of an engine that was given its choice of experts: equal ids show nothing.
 std::string replayed_routing(const LogIndex& ref, const LogIndex& got);
 

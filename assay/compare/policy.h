@@ -44,6 +44,8 @@ inline constexpr double kMostK = 10;
 // No tolerance is wider: the error of engines that quantise activations may be half of a tensor,
 // and three times that would let zeros pass, whose error is 1.
 inline constexpr double kWidestTolerance = 0.99 * kRelL2Bound;
+// An error above this share of the reference's norm is large beside the values, whatever allows it.
+inline constexpr double kLargeRelL2 = 0.5;
 
 // rel_l2 <= k times the floor, which is kLeastFloor at least; kWidestTolerance at most.
 Tolerance floor_tolerance(double k, double floor);

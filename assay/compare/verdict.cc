@@ -13,7 +13,6 @@
 namespace assay {
 namespace {
 
-constexpr double kWrongRelL2 = 0.5;
 constexpr double kSuddenGrowth = 10;
 constexpr double kFirstDriftRelL2 = 0.1;
 constexpr double kDeviations = 4;  // of an error's root mean square: the largest of 20,000
@@ -43,7 +42,7 @@ void judge_argmax(const Tolerance& tolerance, bool strict, RecordResult& result)
 bool is_gradual(const RecordResult& result, const CheckpointName& name,
                 const RecordResult* before) {
   const double rel_l2 = result.metrics.rel_l2;
-  if (result.failing_metric == Metric::kNonfinite || !(rel_l2 <= kWrongRelL2)) return false;
+  if (result.failing_metric == Metric::kNonfinite || !(rel_l2 <= kLargeRelL2)) return false;
   if (result.failing_metric == Metric::kContradiction) return false;
   if (result.failing_metric == Metric::kMargin) return false;
   if (result.failing_metric == Metric::kOwnError) return false;

@@ -271,6 +271,17 @@ void check_floors(const MeasuredFloors& measured, const std::vector<std::string>
   }
 }
 
+// A policy that lets errors pass which are large beside the values; empty where it does not.
+std::string wide_floors(const MeasuredFloors& measured) {
+  const auto allowed = [&](const MeasuredFloor& floor) { return measured.k * floor.rel_l2; };
+  const auto widest = std::ranges::max_element(measured.floors, {}, allowed);
+  if (widest == measured.floors.end() || !(allowed(*widest) > kLargeRelL2)) return {};
+  return fmt::format(
+      "{} times the floor of '{}' is {:.3g}, an error that is large beside the values: zeros are "
+      "off by 1, and smaller mistakes pass by this policy; give runs that are nearer to each other",
+      measured.k, printable(widest->checkpoint, 80), allowed(*widest));
+}
+
 }  // namespace
 
 MeasuredFloors measure_floors(const std::vector<std::string>& paths, const FloorOptions& options) {
@@ -294,6 +305,9 @@ MeasuredFloors measure_floors(const std::vector<std::string>& paths, const Floor
   measured.floors = collector.floors();
   measured.tokens = collector.tokens();
   check_floors(measured, paths);
+  if (std::string wide = wide_floors(measured); !wide.empty()) {
+    measured.warnings.push_back(std::move(wide));
+  }
   return measured;
 }
 

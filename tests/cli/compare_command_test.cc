@@ -122,7 +122,15 @@ TEST_F(CompareCommand, APassWithoutAPolicySaysHowWideItIs) {
   EXPECT_THAT(chosen.out, Not(HasSubstr("built-in")));
   EXPECT_EQ(chosen.err, "");
   EXPECT_THAT(run({"compare", ref, log("same3.jsonl", {0, 0, 0})}).out, Not(HasSubstr("built-in")));
-  EXPECT_THAT(run({"compare", ref, log("far.jsonl", {0, 0, 1})}).out, Not(HasSubstr("built-in")));
+  const std::string far = log("far.jsonl", {0, 0, 1});  // by 1 of the root of 3
+  EXPECT_THAT(run({"compare", ref, far}).out, Not(HasSubstr("built-in")));
+  const std::string wide = put("wide.json", R"({"default":{"rel_l2":0.9}})");
+  const Outcome loose = run({"compare", ref, far, "--policy", wide});
+  EXPECT_EQ(loose.exit_code, 0);
+  EXPECT_THAT(loose.err,
+              HasSubstr("1 record is within the policy by an error that is large beside "
+                        "the values, the worst layer_2_output at token 0: rel_l2 0.577"));
+  EXPECT_EQ(run({"compare", ref, got, "--policy", wide}).err, "");
 }
 
 TEST_F(CompareCommand, ALogThatIsComparedWithItselfIsSaidToShowNothing) {

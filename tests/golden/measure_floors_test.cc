@@ -17,6 +17,7 @@ using testing::DoubleNear;
 using testing::ElementsAre;
 using testing::Field;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 constexpr int kLayers = 4;
 constexpr int kTokens = 3;
@@ -128,7 +129,11 @@ TEST_F(MeasureFloors, RefusesAFloorOfWhichKTimesIsAnything) {
                     HasSubstr("3 times that lets anything pass, as zeros are off by 1")));
   FloorOptions tight = coarse;
   tight.k = 2;
-  EXPECT_EQ(measure_floors({ref, off}, tight).k, 2);
+  const MeasuredFloors wide = measure_floors({ref, off}, tight);
+  EXPECT_EQ(wide.k, 2);
+  EXPECT_THAT(wide.warnings, ElementsAre(HasSubstr("2 times the floor of 'layer_")));
+  tight.k = 1;
+  EXPECT_THAT(measure_floors({ref, off}, tight).warnings, IsEmpty());
   EXPECT_THAT(refusal({ref, noisy("far.jsonl", 1.5)}),
               AllOf(HasSubstr("'layer_0_output' at token 0 fails by rel_l2"),
                     HasSubstr("that is no noise")));

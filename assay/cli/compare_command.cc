@@ -24,13 +24,13 @@
 #include "assay/compare/compare_logs.h"
 #include "assay/compare/log_index.h"
 #include "assay/compare/policy.h"
+#include "assay/compare/several.h"
 #include "assay/golden/floors.h"
 #include "assay/log/log_reader.h"
 #include "assay/perf/speed_file.h"
 #include "assay/report/comparison_reports.h"
 #include "assay/report/incomplete_text.h"
 #include "base/error.h"
-#include "base/mapped_file.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace assay {
@@ -145,17 +145,6 @@ void check_hash(const Model& model, const Comparison& comparison) {
       printable(stated->model.type, 20), printable(stated->model.sha256, 64)));
 }
 
-// Whether both logs say the same: one file, or a copy.
-bool has_same_bytes(const std::string& a, const std::string& b) {
-  if (is_same_file(a, b)) return true;
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(a, error) || !std::filesystem::is_regular_file(b, error)) {
-    return false;
-  }
-  const MappedFile files[] = {MappedFile(a), MappedFile(b)};
-  return std::ranges::equal(files[0].bytes(), files[1].bytes());
-}
-
 int run_several(const CompareArguments& arguments, const std::vector<std::string>& paths,
                 const CompareOptions& options, const SpooledInputs& spooled) {
   if (arguments.own_error) {
@@ -189,11 +178,12 @@ int run(CompareArguments& arguments, SpooledInputs& spooled) {
   Comparison comparison = compare_logs(paths[0], paths[1], options);
   if (model) causes::check_architecture(*model, comparison);
   if (arguments.own_error) {
-    judge_own_errors(*model, options,
-                     {.limit = *arguments.own_error,
-                      .is_alone = has_same_bytes(paths[0], paths[1]),
-                      .progress = progress_line("computing each op", Work::kSteps)},
-                     comparison);
+    judge_own_errors(
+        *model, options,
+        {.limit = *arguments.own_error,
+         .is_alone = is_same_file(paths[0], paths[1]) || has_same_bytes(paths[0], paths[1]),
+         .progress = progress_line("computing each op", Work::kSteps)},
+        comparison);
   } else if (is_same_file(paths[0], paths[1]) || is_log_below(paths[0], paths[1]) ||
              is_log_below(paths[1], paths[0])) {
     comparison.warnings.push_back(

@@ -16,6 +16,7 @@
 #include "assay/log/log_reader.h"
 #include "assay/log/run_files.h"
 #include "base/error.h"
+#include "base/mapped_file.h"
 
 namespace assay {
 namespace {
@@ -295,6 +296,15 @@ void judge_several(const std::vector<std::string>& names, SeveralComparison& sev
   }
 }
 
+bool has_same_bytes(const std::string& a, const std::string& b) {
+  std::error_code none;
+  for (const std::string& path : {a, b}) {
+    if (!std::filesystem::is_regular_file(path, none)) return false;
+  }
+  const MappedFile files[] = {MappedFile(a), MappedFile(b)};
+  return std::ranges::equal(files[0].bytes(), files[1].bytes());
+}
+
 SeveralComparison compare_several(const std::vector<std::string>& paths,
                                   const CompareOptions& options,
                                   const std::vector<std::string>& shown) {
@@ -303,10 +313,19 @@ SeveralComparison compare_several(const std::vector<std::string>& paths,
                 fmt::format("compare at most {} at once", kMaxRuns));
   }
   SeveralComparison several;
+  const auto shown_as = [&](size_t run) { return shown.empty() ? paths[run] : shown.at(run); };
   for (size_t b = 0; b < paths.size(); ++b) {
     for (size_t a = 0; a < b; ++a) {
       std::error_code none;
-      if (!std::filesystem::equivalent(paths[a], paths[b], none)) continue;
+      if (!std::filesystem::equivalent(paths[a], paths[b], none)) {
+        if (has_same_bytes(paths[a], paths[b])) {
+          several.warnings.push_back(fmt::format(
+              "{} has the bytes of {}: if it is a copy and no run of its own, it votes twice; "
+              "leave it out",
+              printable(shown_as(b), 4096), printable(shown_as(a), 4096)));
+        }
+        continue;
+      }
       throw Error(fmt::format("is the same file as {}", paths[a]), paths[b],
                   "a log must not vote twice");
     }

@@ -74,8 +74,12 @@ void judge_several(const std::vector<std::string>& names, SeveralComparison& sev
 inline constexpr double kFarOff = 10;
 inline constexpr double kNear = 0.1;  // rel_l2 of runs that are near each other, at most
 
+// Whether both are files, and one may be a copy of the other.
+bool has_same_bytes(const std::string& a, const std::string& b);
+
 // Compares each of 3 to kMaxRuns logs with each. `shown`: what to call the paths, where that is
-// not what they are. Throws Error as compare_logs() does, or if two paths are of one file.
+// not what they are. Throws Error as compare_logs() does, or if two paths are of one file;
+// of copies it warns.
 SeveralComparison compare_several(const std::vector<std::string>& paths,
                                   const CompareOptions& options,
                                   const std::vector<std::string>& shown = {});

@@ -103,7 +103,9 @@ TEST_F(PipedLogs, WarningsNameWhatWasGiven) {
 
 // Breaks if runs were called by the numbers of their copies.
 TEST_F(PipedLogs, OfSeveralEachHasTheNameItWasGiven) {
-  const std::string other = put("other.jsonl", contents(ref_));
+  const std::string other = put("other.jsonl", R"({"assay":1,"engine":"other"})"
+                                               "\n" +
+                                                   contents(ref_));
   for (const char* format : {"table", "json"}) {
     const std::string text =
         said(fmt::format("compare {} - {} --format {} < {}", ref_, other, format, torn_), 0);

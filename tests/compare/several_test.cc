@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <limits>
 
 #include "assay/compare/matrix.h"
@@ -12,6 +13,7 @@
 namespace assay {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -204,6 +206,18 @@ TEST_F(SeveralLogs, RejectsALogGivenTwice) {
                 compare_several({a, run("b.jsonl", "two", "F32", 0), folder_ + "/./a.jsonl"}, {});
               }),
               HasSubstr("must not vote twice"));
+}
+
+// Breaks if a copy of a wrong log outvoted the right one without a word.
+TEST_F(SeveralLogs, WarnsOfACopy) {
+  const std::string a = run("a.jsonl", "one", "F32", 0);
+  const std::string b = run("b.jsonl", "two", "F32", 1);
+  const std::string copy = folder_ + "/copy.jsonl";
+  std::filesystem::copy_file(b, copy);
+  EXPECT_THAT(compare_several({a, b, copy}, {}).warnings,
+              Contains(copy + " has the bytes of " + b +
+                       ": if it is a copy and no run of its own, it votes twice; leave it out"));
+  EXPECT_THAT(compare_several({a, b, run("c.jsonl", "three", "F32", 1)}, {}).warnings, IsEmpty());
 }
 
 TEST_F(SeveralLogs, MatrixHasEnginesModelsAndTypes) {

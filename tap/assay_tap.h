@@ -124,8 +124,8 @@ ASSAY_TAP_API int assay_tap_log_tensor(const char* checkpoint, int64_t token_idx
                                        const void* values, const int64_t* shape, int rank);
 
 // The same at other coordinates than those of a run of one sequence on one process. An empty
-// sequence, an unknown phase, or a number in `rank` that is negative or above 32767, is an invalid
-// call.
+// sequence, an unknown phase, a number in `rank` that is negative or above 32767, or `dims` that
+// are no names of the axes of the shape, is an invalid call.
 ASSAY_TAP_API int assay_tap_log_at(const assay_tap_coordinates* at, const char* checkpoint,
                                    int64_t token_idx, int type, const void* values,
                                    const int64_t* shape, int rank);
@@ -2098,6 +2098,43 @@ static int assay_tap_are_coordinates(const assay_tap_coordinates* at) {
          (at->rank == NULL || assay_tap_is_rank(at->rank));
 }
 
+// Behind "[tp,ep]" at the beginning of `text`; NULL if that is something else. `used` has a bit for
+// each kind of ranks that was met, none of which may come again.
+static const char* assay_tap_skip_ranks(const char* text, unsigned* used) {
+  static const char* const kNames[] = {"tp", "pp", "ep", "sp"};
+  do {
+    int i = 0;
+    while (i < 4 && strncmp(text + 1, kNames[i], 2) != 0) ++i;
+    if (i == 4 || (*used >> i & 1U) != 0) return NULL;
+    *used |= 1U << i;
+    text += 3;
+  } while (*text == ',');
+  return *text == ']' ? text + 1 : NULL;
+}
+
+// Whether `dims` names the axes of the shape, leading ones of 1 aside.
+static int assay_tap_are_dims(const char* dims, const int64_t* shape, int rank) {
+  unsigned used = 0;
+  int axes = 0;
+  for (const char* at = dims; *at != 0;) {
+    if (*at == ' ') {
+      ++at;
+      continue;
+    }
+    const size_t name = strcspn(at, " +[]");
+    const int is_sum = *at == '+' && at[1] == '[';
+    if (name == 0 && !is_sum) return 0;
+    axes += !is_sum;
+    at += is_sum ? 1 : name;
+    if (*at == '[' && (at = assay_tap_skip_ranks(at, &used)) == NULL) return 0;
+    if (*at != 0 && *at != ' ') return 0;
+  }
+  for (int i = 0; i < rank - axes; ++i) {
+    if (shape[i] != 1) return 0;
+  }
+  return axes <= rank;
+}
+
 static int assay_tap_is_first_sequence(const char* name) {
   return name == NULL || strcmp(name, "0") == 0;
 }
@@ -2209,6 +2246,10 @@ ASSAY_TAP_API int assay_tap_log_at(const assay_tap_coordinates* at, const char* 
     return assay_tap_refuse(checkpoint,
                             "give a name, a token_idx of 0 or more, values, a shape of at most 8 "
                             "dimensions, a known type");
+  }
+  if (at->dims != NULL && !assay_tap_are_dims(at->dims, shape, rank)) {
+    return assay_tap_refuse(checkpoint,
+                            "give dims that name the axes of its shape, as in \"t h[tp]\"");
   }
   if (type == ASSAY_TAP_F32) {
     return assay_tap_log_values(at, checkpoint, token_idx, "f32", (const float*)values, (size_t)n,

@@ -1,11 +1,14 @@
 """Where in a run a tensor belongs: the sequence of a batch, the forward pass, the part on one of several processes."""
 
 import operator
+import re
 
 from .numbers import text
 
 PHASES = ("prefill", "decode")
 AXES = ("tp", "pp", "ep", "sp")  # tensor, pipeline, expert and sequence parallel
+RANKS = rf"\[(?:{'|'.join(AXES)})(?:,(?:{'|'.join(AXES)}))*\]"
+AXIS_OR_SUM = re.compile(rf"[^+\[\]]+(?:{RANKS})?|\+{RANKS}")
 # What the program reads.
 MOST = 2**63 - 1
 MOST_RANKS = 2**15
@@ -64,10 +67,14 @@ def coordinates(sequence=None, step=None, phase=None, rank=None):
 
 
 def dims_member(dims, shape):
-    """The member that names the axes of `shape`; no text if dims is None. Raises ValueError if they are not as many."""
+    """The member that names the axes of `shape`; no text if dims is None. Raises ValueError if they are not."""
     if dims is None:
         return ""
-    axes = [axis for axis in str(dims).split() if not axis.startswith("+")]
+    words = [word for word in str(dims).split(" ") if word]
+    ranks = [rank for word in words for rank in re.findall(r"[^\[,\]]+", word.partition("[")[2])]
+    if not all(map(AXIS_OR_SUM.fullmatch, words)) or len(set(ranks)) < len(ranks):
+        raise ValueError(f"the dims {dims!r} are not as in 't h[tp]' or '+[tp] t h'")
+    axes = [word for word in words if not word.startswith("+")]
     if len(axes) != len(shape):
         raise ValueError(f"the dims {dims!r} name {len(axes)} axes of the shape {shape}")
     return f',"dims":{text(dims)}'

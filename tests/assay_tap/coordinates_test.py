@@ -66,6 +66,8 @@ class Coordinates(writer_test.Folder):
             (dict(rank={"tp": 2**15}), "numbers from 0 to 32767"),
             (dict(rank={"tp": True}), "numbers from 0 to 32767"),
             (dict(rank=1), "the rank 1 is not a dict"),
+            (dict(dims="t h[zz]"), r"the dims 't h\[zz\]' are not as in"),
+            (dict(dims="t[tp] h[ep,tp]"), "are not as in"),
             (dict(dims="t h d"), r"the dims 't h d' name 3 axes of the shape \[1, 2\]"),
         ):
             with self.subTest(where), self.assertRaisesRegex(LogError, said) as raised:

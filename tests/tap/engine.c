@@ -232,6 +232,15 @@ static void log_coordinates(void) {
     printf("%d", assay_tap_log_at(&at, "x", 1, ASSAY_TAP_F32, values, shape, 2));
   }
   at.rank = NULL;
+  at.dims = "+[tp] h[ep,sp]";
+  check(assay_tap_log_at(&at, "x", 2, ASSAY_TAP_F32, values, shape, 2));
+  const char* const wrong[] = {"h[zz]", "h[tp", "t  t h", "t [tp]",
+                               "+ t",   "h+",   "h[tp]x", "h[tp] +[tp]"};
+  for (int i = 0; i < 8; ++i) {
+    at.dims = wrong[i];
+    printf("%d", assay_tap_log_at(&at, "x", 2, ASSAY_TAP_F32, values, shape, 2));
+  }
+  at.dims = NULL;
   at.sequence = "";
   printf("%d", assay_tap_log_at(&at, "x", 1, ASSAY_TAP_F32, values, shape, 2));
 }

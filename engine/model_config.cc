@@ -434,7 +434,10 @@ ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
     config.n_layers -= config.n_ignored_layers;
   }
   config.embedding_length = keys.count(hyperparameter::kEmbeddingLength, kMaxWidth);
-  config.feed_forward_length = keys.count_of_layers(hyperparameter::kFeedForwardLength, kMaxWidth);
+  config.feed_forward_length =
+      has_dense_feed_forward(*config.architecture)
+          ? keys.count_of_layers(hyperparameter::kFeedForwardLength, kMaxWidth)
+          : keys.count_of_layers(hyperparameter::kFeedForwardLength, kMaxWidth, 0);
   config.context_length = keys.count(hyperparameter::kContextLength, kMaxPositions);
   read_routing(keys, config);
   read_heads(keys, config);

@@ -68,8 +68,10 @@ void read_routing(const ConfigKeys& keys, ModelConfig& config) {
   const int64_t whole = config.feed_forward_length;
   const bool split = config.architecture->experts_split_ffn;
   config.expert_feed_forward_length =
-      keys.count_of_layers(kExpertFeedForwardLength, kMaxExpertWidth,
-                           split ? std::max<int64_t>(1, whole / routing.n_used) : whole);
+      whole == 0
+          ? keys.count_of_layers(kExpertFeedForwardLength, kMaxExpertWidth)
+          : keys.count_of_layers(kExpertFeedForwardLength, kMaxExpertWidth,
+                                 split ? std::max<int64_t>(1, whole / routing.n_used) : whole);
   const int64_t shared =
       keys.count_or(kExpertSharedCount, kMaxExperts, 0) * config.expert_feed_forward_length;
   config.shared_feed_forward_length =

@@ -147,6 +147,8 @@ constexpr auto kGlm4Layer =
 constexpr auto kRoutedFfn = experts(C::kFfnNorm, C::kFfnOut, Presence::kNever);
 constexpr auto kRoutedAndShared =
     join(experts(C::kFfnNorm, C::kRoutedOut, Presence::kNever), shared_expert(C::kFfnNorm));
+constexpr auto kRoutedAndGatedShared =
+    join(experts(C::kFfnNorm, C::kRoutedOut, Presence::kNever), gated_shared_expert(C::kFfnNorm));
 
 constexpr auto kLlamaAttention = join(qkv(C::kAttnNorm, Presence::kOptional),
                                       rotary_attention(C::kQ, C::kK, Presence::kOptional));
@@ -159,7 +161,7 @@ constexpr LayerVariant kErnieMoeVariants[] = {{.ops = kLlamaLayer, .without = "f
 
 constexpr auto kQwen2MoeLayer = expert_layer(
     join(qkv(C::kAttnNorm, Presence::kOptional), rotary_attention(C::kQ, C::kK, Presence::kNever)),
-    join(experts(C::kFfnNorm, C::kRoutedOut, Presence::kNever), gated_shared_expert(C::kFfnNorm)));
+    kRoutedAndGatedShared);
 constexpr LayerVariant kQwen2MoeVariants[] = {{.ops = kBiasedQkvLayer, .without = "ffn_gate_inp"}};
 
 constexpr auto normed_attention(Width of_q, Width of_k) {
@@ -213,9 +215,14 @@ constexpr auto qwen35_layer(const auto& attention, const auto& ffn) {
               add_ffn(C::kFfnOut));
 }
 constexpr auto kQwen35Ffn = gated_ffn(C::kFfnNorm, Presence::kNever);
-constexpr auto kQwen35Linear = qwen35_layer(gated_delta_net(C::kAttnNorm), kQwen35Ffn);
+constexpr auto kQwen35Delta = gated_delta_net(C::kAttnNorm);
+constexpr auto kQwen35Linear = qwen35_layer(kQwen35Delta, kQwen35Ffn);
 constexpr auto kQwen35Attention = qwen35_layer(gated_attention(C::kAttnNorm), kQwen35Ffn);
 constexpr LayerVariant kQwen35Variants[] = {{.ops = kQwen35Attention, .tensor = "attn_q"}};
+constexpr auto kQwen35MoeLinear = qwen35_layer(kQwen35Delta, kRoutedAndGatedShared);
+constexpr auto kQwen35MoeAttention =
+    qwen35_layer(gated_attention(C::kAttnNorm), kRoutedAndGatedShared);
+constexpr LayerVariant kQwen35MoeVariants[] = {{.ops = kQwen35MoeAttention, .tensor = "attn_q"}};
 
 constexpr Architecture kArchitectures[] = {
     {.name = "llama",
@@ -430,6 +437,12 @@ constexpr Architecture kArchitectures[] = {
      .variants = kQwen35Variants,
      .attention_period = 4,
      .rope_sections = true},
+    {.name = "qwen35moe",
+     .layer = kQwen35MoeLinear,
+     .variants = kQwen35MoeVariants,
+     .attention_period = 4,
+     .rope_sections = true,
+     .experts_split_ffn = true},
 };
 
 }  // namespace

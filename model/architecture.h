@@ -129,6 +129,9 @@ OpKind kind_of(Checkpoint checkpoint);
 // Whether a model of this architecture has this checkpoint in its forward pass.
 bool has_checkpoint(const Architecture& architecture, Checkpoint checkpoint);
 
+// Whether any of its layers may have a feed-forward without experts.
+bool has_dense_feed_forward(const Architecture& architecture);
+
 // Whether a model of this architecture may compute the checkpoint of its first layer, or
 // kEmbedding, from the token alone: from neither its position nor other tokens.
 bool depends_on_token_alone(const Architecture& architecture, Checkpoint checkpoint);

@@ -64,6 +64,14 @@ bool has_checkpoint(const Architecture& architecture, Checkpoint checkpoint) {
   return !is_in_layer(checkpoint) || find_spec(architecture, checkpoint) != nullptr;
 }
 
+bool has_dense_feed_forward(const Architecture& architecture) {
+  const auto is_dense = [](std::span<const OpSpec> layer) {
+    return std::ranges::find(layer, Width::kInner, &OpSpec::width) != layer.end();
+  };
+  return is_dense(architecture.layer) ||
+         std::ranges::any_of(architecture.variants, is_dense, &LayerVariant::ops);
+}
+
 bool depends_on_token_alone(const Architecture& architecture, Checkpoint checkpoint) {
   if (architecture.position == PositionKind::kLearned) return false;
   if (checkpoint == Checkpoint::kEmbedding) return true;

@@ -32,6 +32,11 @@ constexpr HfName kNames[] = {
     {"shortconv.in_proj", "conv.in_proj"},
     {"shortconv.conv", "conv.conv"},
     {"shortconv.out_proj", "conv.out_proj"},
+    {"ssm_conv1d", "linear_attn.conv1d"},
+    {"ssm_a", "linear_attn.A_log"},
+    {"ssm_dt", "linear_attn.dt_bias"},
+    {"ssm_norm", "linear_attn.norm"},
+    {"ssm_out", "linear_attn.out_proj"},
     {"post_attention_norm", "post_attention_layernorm"},
     {"ffn_norm", "post_attention_layernorm"},
     {"ffn_gate", "mlp.gate_proj"},
@@ -117,12 +122,9 @@ constexpr HfName kLfm2[] = {{"token_embd_norm", "model.embedding_norm"},
 constexpr HfName kQwen35[] = {{"attn_qkv/linear_qkv", "linear_attn.in_proj_qkv"},
                               {"attn_gate", "linear_attn.in_proj_z"},
                               {"ssm_beta", "linear_attn.in_proj_b"},
-                              {"ssm_alpha", "linear_attn.in_proj_a"},
-                              {"ssm_conv1d", "linear_attn.conv1d"},
-                              {"ssm_a", "linear_attn.A_log"},
-                              {"ssm_dt", "linear_attn.dt_bias"},
-                              {"ssm_norm", "linear_attn.norm"},
-                              {"ssm_out", "linear_attn.out_proj"}};
+                              {"ssm_alpha", "linear_attn.in_proj_a"}};
+constexpr HfName kQwen35Moe[] = {kQwen35[0],   kQwen35[1],   kQwen35[2],  kQwen35[3],
+                                 kQwen2Moe[0], kQwen2Moe[1], kQwen2Moe[2]};
 // Its files call the norm before the experts as others call the norm after the attention.
 constexpr HfName kGptOss[] = {{"ffn_gate_inp", "mlp.router"}};
 
@@ -264,6 +266,11 @@ constexpr HfModel kModels[] = {
     {.model_type = "qwen3_5_text",
      .architecture = "qwen35",
      .names = kQwen35,
+     .norm_plus_one = true,
+     .left_out = "mtp."},
+    {.model_type = "qwen3_5_moe_text",
+     .architecture = "qwen35moe",
+     .names = kQwen35Moe,
      .norm_plus_one = true,
      .left_out = "mtp."},
 };

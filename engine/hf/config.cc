@@ -124,19 +124,6 @@ void read_latent_shape(const ConfigObject& object, HfConfig& config, Keys& keys)
   }
 }
 
-// lfm2 states the width of a feed-forward without a gate, of which two thirds are taken.
-void adjust_feed_forward(const ConfigObject& object, HfConfig& config) {
-  if (!object.flag("block_auto_adjust_ff_dim")) return;
-  constexpr char kMultiplier[] = "block_ffn_dim_multiplier";
-  int64_t& length = config.feed_forward_length;
-  length = 2 * length / 3;
-  if (object.find(kMultiplier) == nullptr) return;
-  const double adjusted = object.positive({kMultiplier}) * static_cast<double>(length);
-  if (!(adjusted <= static_cast<double>(kMaxWidth))) object.refuse(kMultiplier, "is too large");
-  const int64_t unit = object.whole({"block_multiple_of"}, kMaxWidth);
-  length = std::max<int64_t>(1, (static_cast<int64_t>(adjusted) + unit - 1) / unit * unit);
-}
-
 void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
   config.n_vocab = object.whole({"vocab_size"}, kMaxWidth);
   config.embedding_length = object.whole({"hidden_size", "n_embd"}, kMaxWidth);
@@ -150,19 +137,12 @@ void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
   }
   config.head_dim = object.whole({"head_dim"}, 65536,
                                  std::max<int64_t>(1, config.embedding_length / config.n_heads));
-  // gpt2 and falcon may leave it out.
-  const bool has_default = config.architecture->position == PositionKind::kLearned ||
-                           config.model->model_type == "falcon";
-  config.feed_forward_length =
-      object.whole({"block_ff_dim", "intermediate_size", "n_inner", "ffn_hidden_size"}, kMaxWidth,
-                   has_default ? std::optional(4 * config.embedding_length) : std::nullopt);
-  if (config.model->model_type == "lfm2") adjust_feed_forward(object, config);
   keys.whole(hyperparameter::kVocabularySize, config.n_vocab);
   config.context_length = object.whole({"max_position_embeddings", "n_positions"}, kMaxPositions);
   keys.whole(hyperparameter::kContextLength, config.context_length);
   keys.whole(hyperparameter::kEmbeddingLength, config.embedding_length);
   keys.whole(hyperparameter::kBlockCount, config.n_layers);
-  keys.whole(hyperparameter::kFeedForwardLength, config.feed_forward_length);
+  read_feed_forward(object, config, keys);
   keys.whole(hyperparameter::kHeadCount, config.n_heads);
   keys.whole(hyperparameter::kHeadCountKv, config.n_kv_heads);
   if (is_latent(config)) {
@@ -416,7 +396,8 @@ struct ImagesAndText {
   std::string_view model_type;
   bool tied;  // where the whole does not say
 };
-constexpr ImagesAndText kOfImagesAndText[] = {{"mistral3", true}, {"qwen3_5", false}};
+constexpr ImagesAndText kOfImagesAndText[] = {
+    {"mistral3", true}, {"qwen3_5", false}, {"qwen3_5_moe", false}};
 constexpr char kTextConfig[] = "text_config";
 
 // Null for other kinds.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
 #include <string>
 
 #include "model/hyperparameter_keys.h"
@@ -70,7 +72,33 @@ void read_leading_dense(const ConfigObject& object, HfConfig& config, Keys& keys
   }
 }
 
+// lfm2 states the width of a feed-forward without a gate, of which two thirds are taken.
+void adjust_feed_forward(const ConfigObject& object, HfConfig& config) {
+  if (!object.flag("block_auto_adjust_ff_dim")) return;
+  constexpr char kMultiplier[] = "block_ffn_dim_multiplier";
+  int64_t& length = config.feed_forward_length;
+  length = 2 * length / 3;
+  if (object.find(kMultiplier) == nullptr) return;
+  const double adjusted = object.positive({kMultiplier}) * static_cast<double>(length);
+  if (!(adjusted <= static_cast<double>(kMaxWidth))) object.refuse(kMultiplier, "is too large");
+  const int64_t unit = object.whole({"block_multiple_of"}, kMaxWidth);
+  length = std::max<int64_t>(1, (static_cast<int64_t>(adjusted) + unit - 1) / unit * unit);
+}
+
 }  // namespace
+
+void read_feed_forward(const ConfigObject& object, HfConfig& config, Keys& keys) {
+  const KeyNames names = {"block_ff_dim", "intermediate_size", "n_inner", "ffn_hidden_size"};
+  // gpt2 and falcon may leave it out, and kinds all of whose layers have experts.
+  const bool is_stated = object.find(object.present(names)) != nullptr;
+  if (!is_stated && !has_dense_feed_forward(*config.architecture)) return;
+  const bool has_default = config.architecture->position == PositionKind::kLearned ||
+                           config.model->model_type == "falcon";
+  config.feed_forward_length = object.whole(
+      names, kMaxWidth, has_default ? std::optional(4 * config.embedding_length) : std::nullopt);
+  if (config.model->model_type == "lfm2") adjust_feed_forward(object, config);
+  keys.whole(hyperparameter::kFeedForwardLength, config.feed_forward_length);
+}
 
 void read_expert_config(const ConfigObject& object, HfConfig& config, Keys& keys) {
   const KeyNames count = {"num_local_experts", "num_experts", "moe_num_experts",
@@ -81,7 +109,9 @@ void read_expert_config(const ConfigObject& object, HfConfig& config, Keys& keys
   keys.whole(hyperparameter::kExpertUsedCount,
              object.whole({"num_experts_per_tok", "moe_k"}, config.n_experts));
   keys.whole(hyperparameter::kExpertFeedForwardLength,
-             object.whole({"moe_intermediate_size"}, kMaxWidth, config.feed_forward_length));
+             object.whole({"moe_intermediate_size"}, kMaxWidth,
+                          config.feed_forward_length > 0 ? std::optional(config.feed_forward_length)
+                                                         : std::nullopt));
   if (config.model->routing == HfRouting::kStepped) return read_stepped(object, config, keys);
   if (config.model->routing != HfRouting::kOwn) {
     return read_shared_and_groups(object, config, keys);

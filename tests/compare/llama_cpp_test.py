@@ -98,6 +98,7 @@ SYNTHETIC = {
     "granitemoe-without-shared": ("family_granitemoe", {}, set()),
     # Not the golden, whose norms' epsilon llama.cpp has in the lengths of queries and keys, too.
     "qwen35": ("qwen35", {}, set()),
+    "qwen35moe": ("qwen35moe", {}, set()),
     "llama-biases": ("mlp_bias", {"attention_bias": True}, set()),
 }
 

@@ -237,7 +237,8 @@ TEST_F(HfFolder, ExpertsOneByOneBecomeOneTensor) {
               HasSubstr("tensor '" + moe + "experts.1.w3.weight' is missing"));
 }
 
-// granitemoe has gate above up; gpt_oss has them in turn, and the transpose.
+// granitemoe has gate above up, as qwen3_5_moe has in modules of its own; gpt_oss has them in turn,
+// and the transpose.
 TEST_F(HfFolder, GateAndUpOfAllExpertsAreTakenApart) {
   HfTensors tensors = with_experts(llama());
   const std::string moe = "model.layers.0.block_sparse_moe.";
@@ -252,6 +253,17 @@ TEST_F(HfFolder, GateAndUpOfAllExpertsAreTakenApart) {
 
   tensors = with_experts(llama());
   const std::string layer = "model.layers.0.";
+  tensors[layer + "mlp.gate.weight"] = {{2, 8}};
+  tensors[layer + "mlp.experts.gate_up_proj"] = {{2, 12, 8}};
+  tensors[layer + "mlp.experts.down_proj"] = {{2, 8, 6}};
+  tensors[layer + "self_attn.q_norm.weight"] = tensors[layer + "self_attn.k_norm.weight"] = {{4}};
+  const Gguf joined = open(llama_config(kExperts + ", \"head_dim\": 4", "qwen3_moe"), tensors);
+  EXPECT_EQ(floats(joined, "blk.0.ffn_up_exps.weight"), floats(halves, "blk.0.ffn_up_exps.weight"));
+  EXPECT_EQ(floats(joined, "blk.0.ffn_gate_exps.weight"),
+            floats(halves, "blk.0.ffn_gate_exps.weight"));
+  EXPECT_EQ(refusal(), "");
+
+  tensors = with_experts(llama());
   tensors[layer + "self_attn.sinks"] = {{2}};
   tensors[layer + "mlp.router.weight"] = {{2, 8}};
   tensors[layer + "mlp.router.bias"] = {{2}};

@@ -42,6 +42,12 @@ SIGMOID = {
     **{"first_k_dense_replace": 1, "n_group": 4, "topk_group": 2},
 }
 CONV = {"layer_types": ["conv", "full_attention", "conv", "full_attention"]}
+LINEAR = {
+    **{"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 16, "head_dim": 16},
+    **{"linear_value_head_dim": 8, "layer_types": ["linear_attention", "full_attention"] * 2},
+    # With 1e-6, transformers' chunks in float32 are up to 1.8e-5 from float64, and Assay up to 4e-6.
+    "rms_norm_eps": 0.01,
+}
 OF_TYPE = {
     "gpt2": {"vocab_size": 128, "n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 64, "n_inner": 96},
     "gpt_bigcode": {"vocab_size": 128, "n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 64, "n_inner": 96},
@@ -74,12 +80,8 @@ OF_TYPE = {
             **{"beta_fast": 0.5, "beta_slow": 0.1, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.4},
         },
     },
-    "qwen3_5_text": {
-        **{"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 16, "head_dim": 16},
-        **{"linear_value_head_dim": 8, "layer_types": ["linear_attention", "full_attention"] * 2},
-        # With 1e-6, transformers' chunks in float32 are up to 1.8e-5 from float64, and Assay up to 4e-6.
-        "rms_norm_eps": 0.01,
-    },
+    "qwen3_5_text": LINEAR,
+    "qwen3_5_moe_text": LINEAR | {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
     "lfm2": CONV,
     "lfm2_moe": CONV | {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
 }

@@ -34,6 +34,13 @@ GLM4_MOE = SIGMOID | {
 MINISTRAL = yarn(
     16.0, 345.0, 16, beta_fast=0.5, beta_slow=0.125, mscale=1.0, mscale_all_dim=0.75, llama_4_scaling_beta=0.375
 )
+LINEAR_MOE = {
+    "epsilon": dict(rms_norm_eps=1e-5),
+    "rotary base": base(10000.0, partial_rotary_factor=0.5),
+    "partial rotation": base(23456.0, partial_rotary_factor=1.0),
+    "order of the layers": dict(layer_types=["linear_attention"] * 2),
+    "experts of a token": dict(num_experts_per_tok=3),
+}
 FEATURES = {
     "starcoder2": {"epsilon": dict(norm_epsilon=1e-5), "rotary base": base(10000.0)},
     "starcoder": {
@@ -267,10 +274,15 @@ FEATURES = {
         "weights of experts add up to 1": dict(norm_topk_prob=False),
     },
     "dots1": SIGMOID | {"rotary base": base(10000.0)},
+    "qwen35moe": LINEAR_MOE,
     "glm4moe": GLM4_MOE | {"norms of heads": dict(use_qk_norm=False)},
     "glm4moe-air": GLM4_MOE,
 }
 
+LENGTHS = (
+    "llama.cpp takes the epsilon of the norms for that of the lengths of queries and keys in linear attention, which is "
+    "1e-6; where the norms' is 1e-6, too, as published, it is within "
+)
 # Families that llama.cpp does not run as they are published.
 NOT_BY_LLAMA_CPP = {
     "qwen2-yarn": "llama.cpp reads neither the scale of YaRN's angles nor its two bounds from files of this "
@@ -281,8 +293,8 @@ NOT_BY_LLAMA_CPP = {
     "rounded bounds it is within 2e-6 of float64",
     "deepseek2-lite": "llama.cpp loads files without a query of low rank with 26, 27 or 48 layers only; with 27 it is "
     "within 4e-6 of float64",
-    "qwen35": "llama.cpp takes the epsilon of the norms for that of the lengths of queries and keys in linear attention, "
-    "which is 1e-6; where the norms' is 1e-6, too, as published, it is within 5e-6 of float64",
+    "qwen35": LENGTHS + "5e-6 of float64",
+    "qwen35moe": LENGTHS + "3e-6 of float64",
     "command-r-plus": "llama.cpp loads norms of heads with 64 layers only; so many, it is within 1e-6 of float64",
 }
 GELU_NOTES = {

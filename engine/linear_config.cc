@@ -31,6 +31,26 @@ void read_linear_attention(const ConfigKeys& keys, ModelConfig& config) {
                                            values, shape.n_value_heads));
   }
   shape.value_dim = values / shape.n_value_heads;
+  shape.grouped = config.architecture->grouped_value_heads;
+}
+
+std::vector<int64_t> rows_by_key_head(const DeltaShape& shape, Checkpoint part) {
+  const int64_t values = shape.value_width() / shape.n_key_heads;
+  const int64_t of_head = 2 * (shape.key_dim + values);
+  std::vector<int64_t> rows;
+  const auto add = [&](int64_t first, int64_t count) {
+    for (int64_t head = 0; head < shape.n_key_heads; ++head) {
+      for (int64_t i = 0; i < count; ++i) rows.push_back(head * of_head + first + i);
+    }
+  };
+  if (part == Checkpoint::kLinearZ) {
+    add(2 * shape.key_dim + values, values);
+    return rows;
+  }
+  add(0, shape.key_dim);
+  add(shape.key_dim, shape.key_dim);
+  add(2 * shape.key_dim, values);
+  return rows;
 }
 
 std::vector<bool> linear_layers(const ConfigKeys& keys, const ModelConfig& config) {

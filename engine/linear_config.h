@@ -19,6 +19,10 @@ void read_linear_attention(const ConfigKeys& keys, ModelConfig& config);
 // Whether each layer has linear attention, as the file says; empty where the architecture has none.
 std::vector<bool> linear_layers(const ConfigKeys& keys, const ModelConfig& config);
 
+// Of a product that has, for each key head, its query, its key, its value heads and their gates:
+// the row that is row i of kLinearQkv, or of kLinearZ.
+std::vector<int64_t> rows_by_key_head(const DeltaShape& shape, Checkpoint part);
+
 // Throws Error where the tensors of layer `number` are not those of the kind that the file says.
 void check_linear(const ConfigKeys& keys, int64_t number, bool is_linear,
                   std::span<const OpSpec> layer);

@@ -10,11 +10,15 @@
 #include <vector>
 
 #include "base/error.h"
+#include "engine/linear_config.h"
 #include "kernels/reference/dequantize.h"
 #include "model/hyperparameter_keys.h"
 
 namespace assay {
 namespace {
+
+// What older files of linear attention have, in the order of rows_by_key_head().
+constexpr std::string_view kSsmIn = "ssm_in.weight";
 
 // Takes tensors out of the file by name and remembers which were taken.
 class TensorBinder {
@@ -128,6 +132,26 @@ class TensorBinder {
     return result;
   }
 
+  // Of queries, keys and values of linear attention, or of their gate, where older files have both
+  // in one tensor.
+  Linear part_of_ssm_in(const std::string& prefix, const ModelConfig& config, Checkpoint part) {
+    const DeltaShape& shape = config.delta;
+    const WeightMatrix whole =
+        matrix(prefix + std::string(kSsmIn), shape.qkv_width() + shape.value_width(),
+               config.embedding_length);
+    const size_t size = row_bytes(whole.type, whole.columns);
+    std::vector<std::byte>& bytes = made_.emplace_back();
+    const std::vector<int64_t> rows = rows_by_key_head(shape, part);
+    bytes.reserve(rows.size() * size);
+    for (const int64_t row : rows) {
+      const auto* from = static_cast<const std::byte*>(whole.slice(row, 1).data);
+      bytes.insert(bytes.end(), from, from + size);
+    }
+    Linear result;
+    result.weight = {whole.type, std::ssize(rows), whole.columns, bytes.data()};
+    return result;
+  }
+
   // `width` numbers in rows of `columns`.
   Norm norm(const std::string& name, int64_t width, int64_t columns, Presence bias) {
     Norm result;
@@ -220,7 +244,8 @@ void check_decay(std::span<const float> decay, const std::string& name, const st
 
 // The weights of a layer. A tensor that several ops share has the rows of each, one after the
 // other; so has attn_qkv, which a file may have in the place of attn_q, attn_k and attn_v. In the
-// place of attn_kv_b it may have attn_k_b and attn_v_b.
+// place of attn_kv_b it may have attn_k_b and attn_v_b, and in that of linear attention's attn_qkv
+// and attn_gate ssm_in.
 Layer bind_layer(TensorBinder& binder, int64_t number, const ModelConfig& config,
                  const std::string& path) {
   Layer layer;
@@ -277,8 +302,13 @@ Layer bind_layer(TensorBinder& binder, int64_t number, const ModelConfig& config
       rows += config.width(ops[end].width);
     }
     const int64_t columns = config.width(input_width(ops, first));
-    const Linear whole = first.out == Checkpoint::kKvB && !binder.has(name + ".weight")
+    const bool is_there = binder.has(name + ".weight");
+    const bool is_of_linear =
+        first.out == Checkpoint::kLinearQkv || first.out == Checkpoint::kLinearZ;
+    const Linear whole = first.out == Checkpoint::kKvB && !is_there
                              ? binder.joined_kv_b(prefix, config)
+                         : is_of_linear && !is_there && binder.has(prefix + std::string(kSsmIn))
+                             ? binder.part_of_ssm_in(prefix, config, first.out)
                              : binder.linear(name, rows, columns, first.bias);
     for (int64_t row = 0; i < end; ++i) {
       const int64_t count = config.width(ops[i].width);

@@ -133,6 +133,8 @@ struct ModelConfig {
         return delta.value_width();
       case Width::kLinearHeads:
         return delta.n_value_heads;
+      case Width::kLinearGates:
+        return 2 * delta.n_value_heads;
       case Width::kLinearHead:
         return delta.value_dim;
       case Width::kHidden:
@@ -164,9 +166,19 @@ struct ModelConfig {
     return static_cast<float>(architecture->logits_times ? factor : 1.0 / factor);
   }
 
-  // Of a kHeads: a query or its gate, where both are in one; else of latent attention, with two
-  // inputs a head's first elements and the rotated ones that all share, with one its values.
+  // Of a kHeads: how many heads its parts are of. Gates of linear attention that are one product
+  // are those of key heads.
+  int64_t n_heads_of(const OpSpec& op) const {
+    return op.in.front() == Checkpoint::kLinearBa ? delta.n_key_heads : n_heads;
+  }
+  // A query or its gate, where both are in one, and likewise beta or alpha; else of latent
+  // attention, with two inputs a head's first elements and the rotated ones that all share, with
+  // one its values.
   HeadParts head_parts(const OpSpec& op) const {
+    if (op.in.front() == Checkpoint::kLinearBa) {
+      const int64_t count = delta.n_value_heads / delta.n_key_heads;
+      return {2 * count, op.out == Checkpoint::kLinearB ? 0 : count, count};
+    }
     if (op.in.front() == Checkpoint::kGatedQ) {
       return {2 * head_dim, op.out == Checkpoint::kQ ? 0 : head_dim, head_dim};
     }

@@ -283,8 +283,8 @@ void Session::run_op(const OpSpec& op, int layer, const TokenRange& tokens) {
                             config_.rotary_dim, out, here, config_.first_turned()});
       break;
     case OpKind::kHeads:
-      kernels_.run(
-          HeadsCall{x, second, config_.head_parts(op), tokens.count, config_.n_heads, out, here});
+      kernels_.run(HeadsCall{x, second, config_.head_parts(op), tokens.count,
+                             config_.n_heads_of(op), out, here});
       break;
     case OpKind::kAttention:
       kernels_.run(AttentionCall{x, kv_.layer(layer), config_.attention_shape(layer),

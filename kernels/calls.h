@@ -216,13 +216,19 @@ struct ConvCall {
   OpSite site = {};
 };
 
-// Heads of linear attention. Value head h reads key head h % n_key_heads.
+// Heads of linear attention.
 struct DeltaShape {
   int64_t n_key_heads = 0;  // of queries as well; divides n_value_heads
   int64_t n_value_heads = 0;
   int64_t key_dim = 0;
   int64_t value_dim = 0;
+  bool grouped = false;  // value heads one after the other read the same key head; else in turn
   bool operator==(const DeltaShape&) const = default;
+
+  // Which value head `head` reads.
+  int64_t key_head(int64_t head) const {
+    return grouped ? head / (n_value_heads / n_key_heads) : head % n_key_heads;
+  }
 
   int64_t key_width() const { return n_key_heads * key_dim; }
   int64_t value_width() const { return n_value_heads * value_dim; }

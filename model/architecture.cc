@@ -215,7 +215,7 @@ constexpr auto qwen35_layer(const auto& attention, const auto& ffn) {
               add_ffn(C::kFfnOut));
 }
 constexpr auto kQwen35Ffn = gated_ffn(C::kFfnNorm, Presence::kNever);
-constexpr auto kQwen35Delta = gated_delta_net(C::kAttnNorm);
+constexpr auto kQwen35Delta = gated_delta_net(C::kAttnNorm, delta_gates(C::kAttnNorm));
 constexpr auto kQwen35Linear = qwen35_layer(kQwen35Delta, kQwen35Ffn);
 constexpr auto kQwen35Attention = qwen35_layer(gated_attention(C::kAttnNorm), kQwen35Ffn);
 constexpr LayerVariant kQwen35Variants[] = {{.ops = kQwen35Attention, .tensor = "attn_q"}};
@@ -223,6 +223,14 @@ constexpr auto kQwen35MoeLinear = qwen35_layer(kQwen35Delta, kRoutedAndGatedShar
 constexpr auto kQwen35MoeAttention =
     qwen35_layer(gated_attention(C::kAttnNorm), kRoutedAndGatedShared);
 constexpr LayerVariant kQwen35MoeVariants[] = {{.ops = kQwen35MoeAttention, .tensor = "attn_q"}};
+
+constexpr auto kQwen3NextDelta = gated_delta_net(C::kAttnNorm, fused_delta_gates(C::kAttnNorm));
+constexpr auto kQwen3NextLinear = qwen35_layer(kQwen3NextDelta, kRoutedAndGatedShared);
+constexpr auto kQwen3NextDense = qwen35_layer(kQwen3NextDelta, kQwen35Ffn);
+constexpr LayerVariant kQwen3NextVariants[] = {
+    {.ops = kQwen35Attention, .tensor = "attn_q", .without = "ffn_gate_inp"},
+    {.ops = kQwen35MoeAttention, .tensor = "attn_q"},
+    {.ops = kQwen3NextDense, .without = "ffn_gate_inp"}};
 
 constexpr Architecture kArchitectures[] = {
     {.name = "llama",
@@ -442,6 +450,13 @@ constexpr Architecture kArchitectures[] = {
      .variants = kQwen35MoeVariants,
      .attention_period = 4,
      .rope_sections = true,
+     .experts_split_ffn = true},
+    {.name = "qwen3next",
+     .layer = kQwen3NextLinear,
+     .variants = kQwen3NextVariants,
+     .attention_period = 4,
+     .grouped_value_heads = true,
+     .routing_keys = RoutingKeys::kNormalised,
      .experts_split_ffn = true},
 };
 

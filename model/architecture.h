@@ -79,7 +79,8 @@ struct Architecture {
   Rotated rotated = Rotated::kAll;
   int attention_period = 0;  // every nth layer has full attention, others linear, where the file
                              // does not say which; 0: the file does not say so
-  bool local_rope = false;   // layers with a window have a base of their own, and no scaling
+  bool grouped_value_heads = false;  // DeltaShape::grouped
+  bool local_rope = false;       // layers with a window have a base of their own, and no scaling
   double local_rope_base = 0.0;  // the default of that base; 0: as the others
   unsigned multipliers = 0;      // which of kMultiplierKeys it honours, as bits
   bool logits_times = false;     // kLogits multiplies; otherwise it divides

@@ -33,6 +33,7 @@ constexpr std::string_view kOps[kCheckpoints] = {
     "conv_x",
     "linear_qkv",
     "linear_z",
+    "linear_ba",
     "linear_b",
     "linear_a",
     "attn",

@@ -34,6 +34,7 @@ enum class Checkpoint : uint8_t {
   kConvX,
   kLinearQkv,
   kLinearZ,
+  kLinearBa,
   kLinearB,
   kLinearA,
   kAttn,

@@ -125,6 +125,12 @@ constexpr HfName kQwen35[] = {{"attn_qkv/linear_qkv", "linear_attn.in_proj_qkv"}
                               {"ssm_alpha", "linear_attn.in_proj_a"}};
 constexpr HfName kQwen35Moe[] = {kQwen35[0],   kQwen35[1],   kQwen35[2],  kQwen35[3],
                                  kQwen2Moe[0], kQwen2Moe[1], kQwen2Moe[2]};
+constexpr HfName kQwen3Next[] = {{"attn_qkv/linear_qkv", "linear_attn.in_proj_qkvz"},
+                                 {"attn_gate", "linear_attn.in_proj_qkvz"},
+                                 {"ssm_ba", "linear_attn.in_proj_ba"},
+                                 kQwen2Moe[0],
+                                 kQwen2Moe[1],
+                                 kQwen2Moe[2]};
 // Its files call the norm before the experts as others call the norm after the attention.
 constexpr HfName kGptOss[] = {{"ffn_gate_inp", "mlp.router"}};
 
@@ -271,6 +277,12 @@ constexpr HfModel kModels[] = {
     {.model_type = "qwen3_5_moe_text",
      .architecture = "qwen35moe",
      .names = kQwen35Moe,
+     .norm_plus_one = true,
+     .left_out = "mtp."},
+    {.model_type = "qwen3_next",
+     .architecture = "qwen3next",
+     .names = kQwen3Next,
+     .fused_by_kv_head = true,
      .norm_plus_one = true,
      .left_out = "mtp."},
 };

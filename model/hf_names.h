@@ -50,8 +50,8 @@ struct HfModel {
   std::string_view layers = "model.layers";         // the list of the layers
   std::span<const HfName> names = {};               // that differ from what most have
   RopePairing rope_pairing = RopePairing::kHalves;  // which rows of q and k it rotates together
-  // A module of q, k and v together has, for each key-value head, its queries, then k, then v.
-  // Others have all of q, then k, then v.
+  // A module of q, k and v together has, for each key-value head, its queries, then k, then v, and
+  // in linear attention then the gate of v. Others have all of q, then k, then v.
   bool fused_by_kv_head = false;
   // The function in transformers' source that rotates q and k; what it gives may be in halves where
   // it takes neighbours.

@@ -137,34 +137,43 @@ constexpr std::array<OpSpec, 5> short_conv(Checkpoint in) {
                  Presence::kNever},
           linear(C::kAttnOut, C::kConv, W::kHidden, "shortconv.out_proj")};
 }
+// What the gates of the delta rule are computed from.
+constexpr std::array<OpSpec, 2> delta_gates(Checkpoint in) {
+  return {linear(C::kLinearB, in, W::kLinearHeads, "ssm_beta"),
+          linear(C::kLinearA, in, W::kLinearHeads, "ssm_alpha")};
+}
+// Both in one product, which has for each key head those of its value heads.
+constexpr std::array<OpSpec, 3> fused_delta_gates(Checkpoint in) {
+  return {linear(C::kLinearBa, in, W::kLinearGates, "ssm_ba"),
+          heads(C::kLinearB, W::kLinearHeads, {C::kLinearBa}, 1),
+          heads(C::kLinearA, W::kLinearHeads, {C::kLinearBa}, 1)};
+}
 // Linear attention in its place: a short convolution of queries, keys and values in one, and the
 // gated delta rule (Yang, Kautz & Hatamizadeh 2024), whose result is normalised and gated.
-constexpr std::array<OpSpec, 8> gated_delta_net(Checkpoint in) {
+constexpr auto gated_delta_net(Checkpoint in, const auto& gates) {
   OpSpec gated_norm =
       qk_norm(C::kDeltaNorm, C::kDelta, W::kLinearValues, "ssm_norm", W::kLinearHead);
   gated_norm.in[1] = C::kLinearZ;
   gated_norm.n_inputs = 2;
   gated_norm.own_activation = ActivationKind::kSilu;
-  return {linear(C::kLinearQkv, in, W::kLinearQkv, "attn_qkv"),
-          linear(C::kLinearZ, in, W::kLinearValues, "attn_gate"),
-          linear(C::kLinearB, in, W::kLinearHeads, "ssm_beta"),
-          linear(C::kLinearA, in, W::kLinearHeads, "ssm_alpha"),
-          OpSpec{OpKind::kConv,
-                 C::kLinearConv,
-                 W::kLinearQkv,
-                 {C::kLinearQkv},
-                 1,
-                 "ssm_conv1d",
-                 Presence::kNever},
-          OpSpec{OpKind::kDelta,
-                 C::kDelta,
-                 W::kLinearValues,
-                 {C::kLinearConv, C::kLinearA, C::kLinearB},
-                 3,
-                 "ssm_a",
-                 Presence::kNever},
-          gated_norm,
-          linear(C::kAttnOut, C::kDeltaNorm, W::kHidden, "ssm_out")};
+  return join(std::array{linear(C::kLinearQkv, in, W::kLinearQkv, "attn_qkv"),
+                         linear(C::kLinearZ, in, W::kLinearValues, "attn_gate")},
+              gates,
+              std::array{OpSpec{OpKind::kConv,
+                                C::kLinearConv,
+                                W::kLinearQkv,
+                                {C::kLinearQkv},
+                                1,
+                                "ssm_conv1d",
+                                Presence::kNever},
+                         OpSpec{OpKind::kDelta,
+                                C::kDelta,
+                                W::kLinearValues,
+                                {C::kLinearConv, C::kLinearA, C::kLinearB},
+                                3,
+                                "ssm_a",
+                                Presence::kNever},
+                         gated_norm, linear(C::kAttnOut, C::kDeltaNorm, W::kHidden, "ssm_out")});
 }
 // Attention whose result is multiplied by a sigmoid; each head's rows of the gate follow those of
 // its query.

@@ -85,6 +85,7 @@ enum class Width : uint8_t {
   kLinearQkv,
   kLinearValues,
   kLinearHeads,
+  kLinearGates,  // 2 kLinearHeads
   kLinearHead,
 };
 

@@ -70,24 +70,20 @@ bool knows_prompt(const Network& network, Op) {
   return network.n_prompt > 0;
 }
 
-// Value head h reads key head h / (heads of a group), as transformers' rows are.
-void run_in_groups(const OpContext&, DeltaCall call, Kernels& kernels) {
-  const DeltaShape right = call.shape;
-  const int64_t in_group = right.n_value_heads / right.n_key_heads;
-  call.shape.n_key_heads = right.n_value_heads;
-  std::vector<float> qkv;
-  for (int64_t t = 0; t < call.n_tokens; ++t) {
-    const float* row = call.qkv + t * right.qkv_width();
-    for (const float* keys : {row, row + right.key_width()}) {
-      for (int64_t h = 0; h < right.n_value_heads; ++h) {
-        const float* key = keys + h / in_group * right.key_dim;
-        qkv.insert(qkv.end(), key, key + right.key_dim);
-      }
-    }
-    qkv.insert(qkv.end(), row + 2 * right.key_width(), row + right.qkv_width());
-  }
-  call.qkv = qkv.data();
-  kernels.run(call);
+// Value heads read key heads as they do in files of the other order.
+Mistake other_key_heads(bool grouped, const char* text, const char* fault, const char* what) {
+  const auto can = [grouped](const DeltaShape& shape) {
+    return shape.grouped == grouped && shape.n_key_heads > 1 &&
+           shape.n_value_heads > shape.n_key_heads;
+  };
+  return {
+      .cause = "gqa_map",
+      .text = plainly(text),
+      .edit = edited([](DeltaCall& call) { call.shape.grouped = !call.shape.grouped; }),
+      .possible = [can](const Network& network, Op) { return can(network.model->config().delta); },
+      .faults = {{fault, FaultGroup::kAttention, what, Checkpoint::kDelta,
+                  needs(grouped ? "value heads in groups" : "groups of value heads",
+                        [can](const ModelConfig& config) { return can(config.delta); })}}};
 }
 
 void run_unscaled(const OpContext&, const DeltaCall& call, Kernels& kernels) {
@@ -131,6 +127,40 @@ std::string needs_gated_attention(const Model& model) {
   return model.config().find(Checkpoint::kGatedAttn) != nullptr ? "" : "its attention has no gate";
 }
 
+// The half of each head that is not the op's.
+void run_with_other_part(const OpContext&, HeadsCall call, Kernels& kernels) {
+  call.parts.own_first = call.parts.own_dim - call.parts.own_count - call.parts.own_first;
+  kernels.run(call);
+}
+
+// As if all heads were one.
+void run_whole(const OpContext&, HeadsCall call, Kernels& kernels) {
+  call.parts.own_dim *= call.n_heads;
+  call.parts.own_first *= call.n_heads;
+  call.parts.own_count *= call.n_heads;
+  call.n_heads = 1;
+  kernels.run(call);
+}
+
+// Beta or alpha of a product that holds those of each key head together.
+bool is_delta_gate(const Network& network, Op op) {
+  return network.model->config().delta.n_key_heads > 1 &&
+         (op.checkpoint == Checkpoint::kLinearB || op.checkpoint == Checkpoint::kLinearA);
+}
+
+Injected fused_gates_fault(const char* name, const char* what) {
+  return {.name = name,
+          .group = FaultGroup::kAttention,
+          .what = what,
+          .at = Checkpoint::kLinearB,
+          .unsupported_reason = needs("beta and alpha in one product",
+                                      [](const ModelConfig& config) {
+                                        return config.find(Checkpoint::kLinearBa) != nullptr &&
+                                               config.delta.n_key_heads > 1;
+                                      }),
+          .also = {Checkpoint::kLinearA}};
+}
+
 std::vector<Mistake> gate_mistakes() {
   return {
       other_gate(Checkpoint::kLinearConv, "does not pass the convolution's result through SiLU",
@@ -154,19 +184,31 @@ std::vector<Mistake> gate_mistakes() {
                    "attention-gate-missing", "attention is not gated", needs_gated_attention),
       {.cause = "head_order",
        .text = plainly("takes each head's gate before its query from their product"),
-       .edit = {.heads =
-                    [](const OpContext&, HeadsCall call, Kernels& kernels) {
-                      call.parts.own_first =
-                          call.parts.own_dim - call.parts.own_count - call.parts.own_first;
-                      kernels.run(call);
-                    }},
-       .possible = [](const Network& network, Op) { return network.has(Checkpoint::kGatedQ); },
+       .edit = {.heads = run_with_other_part},
+       .possible =
+           [](const Network&, Op op) {
+             return op.checkpoint == Checkpoint::kQ || op.checkpoint == Checkpoint::kAttnGate;
+           },
        .faults = {{.name = "attention-gate-first",
                    .group = FaultGroup::kAttention,
                    .what = "each head's gate is taken for its query, and the query for the gate",
                    .at = Checkpoint::kQ,
                    .unsupported_reason = needs_gated_attention,
-                   .also = {Checkpoint::kAttnGate}}}}};
+                   .also = {Checkpoint::kAttnGate}}}},
+      {.cause = "head_order",
+       .text = plainly("takes each key head's alpha before its beta from their product"),
+       .edit = {.heads = run_with_other_part},
+       .possible = is_delta_gate,
+       .faults = {fused_gates_fault("delta-alpha-first",
+                                    "alpha of linear attention is taken for beta, and beta for "
+                                    "alpha")}},
+      {.cause = "fused_order",
+       .text = plainly("reads the product of beta and alpha as if it held each whole"),
+       .edit = {.heads = run_whole},
+       .possible = is_delta_gate,
+       .faults = {fused_gates_fault("delta-gates-read-whole",
+                                    "the product of beta and alpha is read as if it held each "
+                                    "whole")}}};
 }
 
 }  // namespace
@@ -214,21 +256,12 @@ std::vector<Mistake> linear_attention_mistakes() {
        .edit = {.delta = run_unscaled},
        .faults = {delta_fault("delta-scale-missing", FaultGroup::kAttention,
                               "queries of linear attention are not scaled")}},
-      {.cause = "gqa_map",
-       .text = plainly("gives the value heads key heads in groups, in place of each in turn"),
-       .edit = {.delta = run_in_groups},
-       .possible =
-           [](const Network& network, Op) {
-             const DeltaShape& shape = network.model->config().delta;
-             return shape.n_key_heads > 1 && shape.n_value_heads > shape.n_key_heads;
-           },
-       .faults = {{"delta-heads-in-groups", FaultGroup::kAttention,
-                   "value heads read key heads in groups, not each in turn", Checkpoint::kDelta,
-                   needs("groups of value heads",
-                         [](const ModelConfig& config) {
-                           return config.delta.n_key_heads > 1 &&
-                                  config.delta.n_value_heads > config.delta.n_key_heads;
-                         })}}},
+      other_key_heads(false, "gives the value heads key heads in groups, in place of each in turn",
+                      "delta-heads-in-groups",
+                      "value heads read key heads in groups, not each in turn"),
+      other_key_heads(true, "gives the value heads each key head in turn, in place of groups",
+                      "delta-heads-in-turn",
+                      "value heads read each key head in turn, not in groups"),
       {.cause = "kv_shift",
        .text = plainly("takes each token for the first: its state is lost"),
        .edit = with_losses([](int64_t, const OpContext&) { return true; }),

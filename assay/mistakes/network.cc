@@ -263,10 +263,11 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
     }
     case OpKind::kHeads: {
       Matrix out(x[0]->rows, width(op));
+      const OpSpec& spec = *find_spec(layer(op.layer), op.checkpoint);
       run_hooked(hooks.heads, context,
                  HeadsCall{x[0]->values.data(), x.size() > 1 ? x[1]->values.data() : nullptr,
-                           model->config().head_parts(*find_spec(layer(op.layer), op.checkpoint)),
-                           out.rows, n_heads, out.values.data()},
+                           model->config().head_parts(spec), out.rows,
+                           model->config().n_heads_of(spec), out.values.data()},
                  *reference_);
       return out;
     }

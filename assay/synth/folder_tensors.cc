@@ -86,6 +86,12 @@ class FolderLister {
     if (op.kind == OpKind::kExpertLinear) return add_experts(tensor, path, suffix);
     if (op.kind == OpKind::kDelta) return add_gates(tensor, path);
     const std::string module = path + std::string(module_of(op));
+    if (linear_attention_module_rows(config_, op) > 0) {
+      if (op.out == Checkpoint::kLinearZ) return;  // with queries, keys and values
+      std::string gate = tensor.name;
+      gate.replace(gate.find("attn_qkv"), 8, "attn_gate");
+      return put_shared(module + suffix, {&tensor, by_name_.at(gate)});
+    }
     if (op.kind == OpKind::kSelect && config_.model->choice_bias_row) {
       return put_rows(module, {1, tensor.columns()}, tensor, 0);
     }
@@ -179,6 +185,28 @@ class FolderLister {
         [numbers = Numbers(tensor, seed_), from, is_bias](int64_t row, float* out) {
           if (!is_bias) return numbers.row((*from)[static_cast<size_t>(row)], out);
           for (size_t i = 0; i < from->size(); ++i) numbers.column((*from)[i], 0, 1, out + i);
+        });
+  }
+
+  // A module whose rows are those of several tensors.
+  void put_shared(std::string name, const std::vector<const SynthTensor*>& parts) {
+    std::vector<Numbers> numbers;
+    std::vector<std::pair<size_t, int64_t>> from;  // the part, and its row
+    for (const SynthTensor* part : parts) {
+      from.resize(from.size() + static_cast<size_t>(part->rows()));
+      numbers.emplace_back(*part, seed_);
+    }
+    for (size_t part = 0; part < parts.size(); ++part) {
+      const std::vector<int64_t> order = module_rows(config_, *parts[part]->op);
+      for (size_t row = 0; row < order.size(); ++row) {
+        from[static_cast<size_t>(order[row])] = {part, static_cast<int64_t>(row)};
+      }
+    }
+    const std::vector<int64_t> shape = {std::ssize(from), parts.front()->columns()};
+    put(std::move(name), shape,
+        [numbers = std::move(numbers), from = std::move(from)](int64_t row, float* out) {
+          const auto& [part, number] = from[static_cast<size_t>(row)];
+          numbers[part].row(number, out);
         });
   }
 

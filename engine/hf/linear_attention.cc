@@ -13,6 +13,16 @@
 namespace assay {
 namespace {
 
+// Whether value heads are where a GGUF file has them.
+bool in_one_order(const DeltaShape& shape) {
+  return shape.grouped || shape.n_key_heads == shape.n_value_heads;
+}
+
+bool is_by_key_head(const HfConfig& config, const OpSpec& op) {
+  return config.model->fused_by_kv_head &&
+         (op.out == Checkpoint::kLinearQkv || op.out == Checkpoint::kLinearZ);
+}
+
 // Of rows of `size` for each value head.
 void add_value_heads(const DeltaShape& shape, int64_t size, std::vector<int64_t>& rows) {
   const int64_t first = std::ssize(rows);
@@ -33,6 +43,7 @@ void read_linear_attention(const ConfigObject& object, HfConfig& config, Keys& k
   shape.n_value_heads = object.whole({"linear_num_value_heads"}, kMaxHeads);
   shape.key_dim = object.whole({"linear_key_head_dim"}, kMaxLinearHead);
   shape.value_dim = object.whole({"linear_value_head_dim"}, kMaxLinearHead);
+  shape.grouped = config.architecture->grouped_value_heads;
   if (shape.n_value_heads % shape.n_key_heads != 0) {
     object.refuse("linear_num_key_heads",
                   fmt::format("is {}, which does not divide the {} value heads", shape.n_key_heads,
@@ -68,8 +79,9 @@ std::vector<bool> linear_attention_layers(const ConfigObject& object, const HfCo
 
 std::vector<int64_t> linear_attention_rows(const HfConfig& config, const OpSpec& op) {
   const DeltaShape& shape = config.delta;
+  if (is_by_key_head(config, op)) return rows_by_key_head(shape, op.out);
   std::vector<int64_t> rows;
-  if (shape.n_key_heads == shape.n_value_heads) return rows;
+  if (in_one_order(shape)) return rows;
   switch (op.out) {
     case Checkpoint::kLinearQkv:
     case Checkpoint::kLinearConv:
@@ -90,12 +102,15 @@ std::vector<int64_t> linear_attention_rows(const HfConfig& config, const OpSpec&
   return rows;
 }
 
+int64_t linear_attention_module_rows(const HfConfig& config, const OpSpec& op) {
+  const DeltaShape& shape = config.delta;
+  return is_by_key_head(config, op) ? shape.qkv_width() + shape.value_width() : 0;
+}
+
 std::vector<int64_t> linear_attention_columns(const HfConfig& config, const OpSpec& op) {
   const DeltaShape& shape = config.delta;
   std::vector<int64_t> columns;
-  if (op.in.front() != Checkpoint::kDeltaNorm || shape.n_key_heads == shape.n_value_heads) {
-    return columns;
-  }
+  if (op.in.front() != Checkpoint::kDeltaNorm || in_one_order(shape)) return columns;
   add_value_heads(shape, shape.value_dim, columns);
   return columns;
 }

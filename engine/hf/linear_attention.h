@@ -20,10 +20,13 @@ void read_linear_attention(const ConfigObject& object, HfConfig& config, Keys& k
 // Whether each layer has it.
 std::vector<bool> linear_attention_layers(const ConfigObject& object, const HfConfig& config);
 
-// transformers has value heads in groups that read one key head, a GGUF file in the order in which
-// they read key heads 0, 1, ..., 0, 1, ... The row of transformers' module that is row i of the
-// op's tensor in a file; empty if they are in one order.
+// transformers has value heads in groups that read one key head, a GGUF file may have them in the
+// order in which they read key heads 0, 1, ..., 0, 1, ... The row of transformers' module that is
+// row i of the op's tensor in a file; empty if they are in one order.
 std::vector<int64_t> linear_attention_rows(const HfConfig& config, const OpSpec& op);
+
+// How many rows that module has, where it has those of another tensor, too; else 0.
+int64_t linear_attention_module_rows(const HfConfig& config, const OpSpec& op);
 
 // Likewise of the columns of the product behind it.
 std::vector<int64_t> linear_attention_columns(const HfConfig& config, const OpSpec& op);

@@ -56,8 +56,7 @@ void read_biases(const ConfigObject& object, const HfConfig& config, HfParts& pa
 // the first.
 std::vector<bool> expert_layers(const ConfigObject& object, const HfConfig& config) {
   std::vector<bool> layers(static_cast<size_t>(config.n_layers), config.n_experts > 0);
-  const auto is = [&](std::string_view type) { return config.model->model_type == type; };
-  if (is("qwen2_moe") || is("qwen3_moe")) {
+  if (object.default_of("decoder_sparse_step") != nullptr) {
     const int64_t step = object.whole({"decoder_sparse_step"}, kMaxStep, 1);
     for (int64_t i = 0; i < config.n_layers; ++i) {
       if ((i + 1) % step != 0) layers[static_cast<size_t>(i)] = false;

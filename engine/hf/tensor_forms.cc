@@ -116,22 +116,24 @@ FormedTensor reordered_columns(const FormedTensor& tensor, const std::vector<int
   return {tensor.type, tensor.dims, keep(std::move(bytes), made)};
 }
 
+// Of a tensor of `n_rows` rows.
 FormedTensor reordered(const FormedTensor& tensor, const std::vector<int64_t>& order,
-                       std::deque<std::string>& made) {
+                       int64_t n_rows, std::deque<std::string>& made) {
   const bool is_row = tensor.dims.size() == 1;  // a bias: each of its elements belongs to a row
-  if (tensor.dims.size() > 2 || tensor.dims.back() != std::ssize(order)) {
+  if (tensor.dims.size() > 2 || tensor.dims.back() != n_rows) {
     throw Error(fmt::format("has the shape [{}], config.json says {} rows",
-                            fmt::join(tensor.dims.rbegin(), tensor.dims.rend(), ", "),
-                            order.size()));
+                            fmt::join(tensor.dims.rbegin(), tensor.dims.rend(), ", "), n_rows));
   }
   const size_t size = row_bytes(tensor.type, is_row ? 1 : tensor.dims[0]);
-  std::string bytes(tensor.data.size(), '\0');
+  std::string bytes(order.size() * size, '\0');
   char* to = bytes.data();
   for (const int64_t from : order) {
     std::memcpy(to, &tensor.data[static_cast<size_t>(from) * size], size);
     to += size;
   }
-  return {tensor.type, tensor.dims, keep(std::move(bytes), made)};
+  std::vector<int64_t> dims = tensor.dims;
+  dims.back() = std::ssize(order);
+  return {tensor.type, dims, keep(std::move(bytes), made)};
 }
 
 }  // namespace
@@ -148,7 +150,9 @@ FormedTensor formed(const FormedTensor& tensor, const HfConfig& config, const Op
   const std::vector<int64_t> columns = linear_attention_columns(config, op);
   if (!columns.empty()) return reordered_columns(result, columns, made);
   const std::vector<int64_t> order = module_rows(config, op);
-  return order.empty() ? result : reordered(result, order, made);
+  if (order.empty()) return result;
+  const int64_t shared = linear_attention_module_rows(config, op);
+  return reordered(result, order, shared > 0 ? shared : std::ssize(order), made);
 }
 
 std::vector<int64_t> module_rows(const HfConfig& config, const OpSpec& op) {

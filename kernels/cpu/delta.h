@@ -75,7 +75,7 @@ inline void delta_head(const DeltaCall& call, int64_t head, double* scratch) {
   double* const key = scratch;
   double* const query = scratch + s.key_dim;
   for (int64_t t = 0; t < call.n_tokens; ++t) {
-    const float* q = call.qkv + t * s.qkv_width() + head % s.n_key_heads * s.key_dim;
+    const float* q = call.qkv + t * s.qkv_width() + s.key_head(head) * s.key_dim;
     const float* k = q + s.key_width();
     const int64_t gate = t * s.n_value_heads + head;
     DeltaToken token;

@@ -40,11 +40,13 @@ __global__ void delta_kernel(Delta d) {
   const int64_t head = blockIdx.x;
   const int64_t column = int64_t{blockIdx.y} * blockDim.x + threadIdx.x;
   if (column >= value_dim) return;
+  const int64_t key_head = d.shape.grouped ? head / (d.shape.n_value_heads / d.shape.n_key_heads)
+                                           : head % d.shape.n_key_heads;
   const double root = sqrt(static_cast<double>(key_dim));
   const int64_t state = head * key_dim * value_dim + column;
   for (int64_t t = 0; t < d.n_tokens; ++t) {
     const int64_t row = t * (2 * key_width + value_width);
-    const int64_t q = row + head % d.shape.n_key_heads * key_dim;
+    const int64_t q = row + key_head * key_dim;
     const int64_t k = q + key_width;
     const int64_t gate = t * d.shape.n_value_heads + head;
     const double alpha = static_cast<double>(d.alpha[gate]) + static_cast<double>(d.dt[head]);

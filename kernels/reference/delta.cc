@@ -32,7 +32,7 @@ void run(const DeltaCall& call) {
     const float* k_row = q_row + s.key_width();
     const float* v_row = k_row + s.key_width();
     for (int64_t h = 0; h < s.n_value_heads; ++h) {
-      const int64_t key_head = h % s.n_key_heads * s.key_dim;
+      const int64_t key_head = s.key_head(h) * s.key_dim;
       const std::vector<double> q = head(q_row + key_head, s.key_dim, call.l2_norm);
       const std::vector<double> k = head(k_row + key_head, s.key_dim, call.l2_norm);
       const int64_t gate = t * s.n_value_heads + h;

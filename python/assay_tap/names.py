@@ -27,6 +27,7 @@ LAYER = (
     "conv_x",
     "linear_qkv",
     "linear_z",
+    "linear_ba",
     "linear_b",
     "linear_a",
     "attn",

@@ -9,6 +9,7 @@ rotation: the function in transformers' source that rotates q and k
 halves_to_adjacent: rows of a head's q and k that rotate together are half a head apart here, neighbours in a file
 rotated_to_halves: it takes neighbours, and gives them half a head apart
 fused_by_kv_head: a module of q, k and v has those of each key-value head together
+grouped_value_heads: files have the value heads of linear attention in groups that read one key head, as transformers has
 heads_first: norms of q and k are given [heads, tokens, head_dim]
 transposed: weights of linear modules are [inputs, outputs]
 norm_plus_one: norms add 1 to their weights
@@ -769,6 +770,51 @@ LAYERS = {
         ("shared_scaled", "mix", "shared_out shared_weight", "", ""),
         ("ffn_out", "add", "routed_out shared_scaled", "", ""), ("output", "add", "attn_residual ffn_out", "", ""),
     ),
+    "qwen3_next": (
+        ("attn_norm", "norm", "output", "attn_norm", "input_layernorm"),
+        ("linear_qkv", "linear", "attn_norm", "attn_qkv", "linear_attn.in_proj_qkvz"),
+        ("linear_z", "linear", "attn_norm", "attn_gate", "linear_attn.in_proj_qkvz"),
+        ("linear_ba", "linear", "attn_norm", "ssm_ba", "linear_attn.in_proj_ba"),
+        ("linear_b", "heads", "linear_ba", "", ""), ("linear_a", "heads", "linear_ba", "", ""),
+        ("linear_conv", "conv", "linear_qkv", "ssm_conv1d", "linear_attn.conv1d"),
+        ("delta", "delta", "linear_conv linear_a linear_b", "ssm_a", ""),
+        ("delta_norm", "norm", "delta linear_z", "ssm_norm", "linear_attn.norm"),
+        ("attn_out", "linear", "delta_norm", "ssm_out", "linear_attn.out_proj"),
+        ("attn_residual", "add", "output attn_out", "", ""),
+        ("ffn_norm", "norm", "attn_residual", "post_attention_norm", "post_attention_layernorm"),
+        ("router", "linear", "ffn_norm", "ffn_gate_inp", "mlp.gate"),
+        ("experts", "select", "router", "exp_probs_b", ""), ("expert_weights", "weigh", "router experts", "", ""),
+        ("ffn_gate", "expert_linear", "ffn_norm experts", "ffn_gate_exps", ""),
+        ("ffn_up", "expert_linear", "ffn_norm experts", "ffn_up_exps", ""),
+        ("ffn_act", "activation", "ffn_up ffn_gate", "", ""),
+        ("expert_out", "expert_linear", "ffn_act experts", "ffn_down_exps", ""),
+        ("routed_out", "mix", "expert_out expert_weights", "", "mlp.experts"),
+        ("shared_gate", "linear", "ffn_norm", "ffn_gate_shexp", "mlp.shared_expert.gate_proj"),
+        ("shared_up", "linear", "ffn_norm", "ffn_up_shexp", "mlp.shared_expert.up_proj"),
+        ("shared_act", "activation", "shared_up shared_gate", "", ""),
+        ("shared_out", "linear", "shared_act", "ffn_down_shexp", "mlp.shared_expert.down_proj"),
+        ("shared_score", "linear", "ffn_norm", "ffn_gate_inp_shexp", "mlp.shared_expert_gate"),
+        ("shared_weight", "weigh", "shared_score", "", ""),
+        ("shared_scaled", "mix", "shared_out shared_weight", "", ""),
+        ("ffn_out", "add", "routed_out shared_scaled", "", ""), ("output", "add", "attn_residual ffn_out", "", ""),
+    ),
+    "qwen3_next, 3": (
+        ("attn_norm", "norm", "output", "attn_norm", "input_layernorm"),
+        ("linear_qkv", "linear", "attn_norm", "attn_qkv", "linear_attn.in_proj_qkvz"),
+        ("linear_z", "linear", "attn_norm", "attn_gate", "linear_attn.in_proj_qkvz"),
+        ("linear_ba", "linear", "attn_norm", "ssm_ba", "linear_attn.in_proj_ba"),
+        ("linear_b", "heads", "linear_ba", "", ""), ("linear_a", "heads", "linear_ba", "", ""),
+        ("linear_conv", "conv", "linear_qkv", "ssm_conv1d", "linear_attn.conv1d"),
+        ("delta", "delta", "linear_conv linear_a linear_b", "ssm_a", ""),
+        ("delta_norm", "norm", "delta linear_z", "ssm_norm", "linear_attn.norm"),
+        ("attn_out", "linear", "delta_norm", "ssm_out", "linear_attn.out_proj"),
+        ("attn_residual", "add", "output attn_out", "", ""),
+        ("ffn_norm", "norm", "attn_residual", "post_attention_norm", "post_attention_layernorm"),
+        ("ffn_gate", "linear", "ffn_norm", "ffn_gate", "mlp.gate_proj"),
+        ("ffn_up", "linear", "ffn_norm", "ffn_up", "mlp.up_proj"), ("ffn_act", "activation", "ffn_up ffn_gate", "", ""),
+        ("ffn_out", "linear", "ffn_act", "ffn_down", "mlp.down_proj"),
+        ("output", "add", "attn_residual ffn_out", "", ""),
+    ),
 }
 MODELS = {
     "llama": {
@@ -1002,5 +1048,12 @@ MODELS = {
         "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
         "variants": (((("with", "self_attn.q_proj"), ), LAYERS["qwen3_5_moe_text, 1"]),),
         "rotation": "apply_rotary_pos_emb", "norm_plus_one": True,
+    },
+    "qwen3_next": {
+        "architecture": "qwen3next", "layer": LAYERS["qwen3_next"], "layers": "model.layers",
+        "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
+        "variants": (((("with", "self_attn.q_proj"), ("without", "mlp.gate"), ), LAYERS["qwen3_5_text, 1"]),((("with", "self_attn.q_proj"), ), LAYERS["qwen3_5_moe_text, 1"]),((("without", "mlp.gate"), ), LAYERS["qwen3_next, 3"]),),
+        "rotation": "apply_rotary_pos_emb", "fused_by_kv_head": True, "grouped_value_heads": True,
+        "norm_plus_one": True,
     },
 }

@@ -133,11 +133,20 @@ class _Layer:
         return Rule(rule.module, "", change=lambda value: value.unflatten(-1, (heads, 2, -1))[..., half, :].flatten(-2))
 
     def _linear_attention(self, out, module):
-        """What linear attention computes, with value heads in the order of a GGUF file. None for other ops."""
+        """What linear attention computes, with value heads in the order of a GGUF file. None for other ops.
+
+        Queries, keys, values and their gate may be one module, which has those of each key head together, as a product
+        of beta and alpha has.
+        """
         keys, values = self._config.linear_num_key_heads, self._config.linear_num_value_heads
         block = f"{self._layer}.{self._network_module('linear_qkv').rpartition('.')[0]}"
 
+        grouped = "grouped_value_heads" in self._network
+        fused = self._network_module("linear_qkv") == self._network_module("linear_z")
+
         def in_order(rows):  # value heads that read key heads 0, 1, ..., 0, 1, ...; here in groups that read one
+            if grouped:
+                return rows
             return rows.unflatten(-1, (keys, values // keys, -1)).transpose(-3, -2).flatten(-3)
 
         def behind_keys(rows):
@@ -146,6 +155,24 @@ class _Layer:
             joined[..., size:] = in_order(rows[..., size:])
             return joined
 
+        def of_key_heads(rows):  # [queries, keys, values, gates] of all, from those of each
+            size, of_values = self._config.linear_key_head_dim, values // keys * self._config.linear_value_head_dim
+            parts = rows.unflatten(-1, (keys, -1)).split([size, size, of_values, of_values], dim=-1)
+            joined, at = rows.clone(), 0
+            for part in parts:
+                joined[..., at : at + keys * part.shape[-1]] = part.flatten(-2)
+                at += keys * part.shape[-1]
+            return joined
+
+        if fused and out in ("linear_qkv", "linear_z"):
+            gates = values * self._config.linear_value_head_dim
+            part = slice(-gates) if out == "linear_qkv" else slice(-gates, None)
+            return Rule(f"{self._layer}.{module}", "", change=lambda rows: of_key_heads(rows)[..., part])
+        if self._has("linear_ba") and out in ("linear_a", "linear_b"):
+            half = int(out == "linear_a")
+            return replace(
+                self._rules["linear_ba"], change=lambda rows: rows.unflatten(-1, (keys, 2, -1))[..., half, :].flatten(-2)
+            )
         if out == "linear_qkv":
             return Rule(f"{self._layer}.{module}", "", change=behind_keys)
         if out in ("linear_z", "linear_a", "linear_b"):

@@ -35,6 +35,7 @@ FAMILIES = {
     "lfm2": dict(layer_types=["conv", "full_attention"]),
     "lfm2_moe": EXPERTS | dict(num_experts=4, num_dense_layers=1, layer_types=["conv", "full_attention"]),
     "qwen3_5_text": dict(layer_types=["linear_attention", "full_attention"]),
+    "qwen3_next": EXPERTS | dict(num_experts=4, layer_types=["linear_attention", "full_attention"]),
     "qwen3_5_moe_text": EXPERTS | dict(num_experts=4, layer_types=["linear_attention", "full_attention"]),
     "qwen3_moe": EXPERTS | dict(num_experts=4),
     "olmoe": EXPERTS | dict(num_experts=4),

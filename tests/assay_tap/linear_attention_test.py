@@ -15,21 +15,21 @@ from transformers_test import by_layer, collected
 
 @unittest.skipIf(torch is None, "no torch and transformers here")
 class LinearAttention(unittest.TestCase):
-    def seen(self, **settings):
-        model = model_of("qwen3_5_text", **settings)
+    def seen(self, kind="qwen3_5_text", **settings):
+        model = model_of(kind, **settings)
         return collected(model, lambda: model(input_ids=torch.tensor([TOKENS]), use_cache=False))
 
     def test_linear_attention_follows_from_its_parts(self):
         """Breaks if value heads were in another order than a file's, or a part were another's."""
-        seen = self.seen()
-        for layer in by_layer(seen):
+        in_turn = [(layer, [0, 1, 0, 1]) for layer in by_layer(self.seen())]
+        for layer, key_heads in in_turn + [(layer, [0, 0, 1, 1]) for layer in by_layer(self.seen("qwen3_next"))]:
             q, k, v = np.split(layer["linear_conv"], [16, 32], axis=1)
             q, k, v = q.reshape(-1, 2, 8), k.reshape(-1, 2, 8), v.reshape(-1, 4, 6)
             beta = 1 / (1 + np.exp(-layer["linear_b"]))
             q, k = (part / np.sqrt((part**2).sum(axis=-1, keepdims=True) + 1e-6) for part in (q, k))
-            # Value head h reads key head h % 2; the first token's state is its value alone.
-            for head in range(4):
-                want = v[0, head] * beta[0, head] * (k[0, head % 2] @ q[0, head % 2]) / np.sqrt(8)
+            # The first token's state is its value alone.
+            for head, key in enumerate(key_heads):
+                want = v[0, head] * beta[0, head] * (k[0, key] @ q[0, key]) / np.sqrt(8)
                 np.testing.assert_allclose(layer["delta"].reshape(-1, 4, 6)[0, head], want, atol=1e-5)
             gate = layer["linear_z"] / (1 + np.exp(-layer["linear_z"]))
             heads = layer["delta"].reshape(-1, 4, 6)

@@ -246,6 +246,7 @@ INSTANTIATE_TEST_SUITE_P(
         Feature{"qwen35moe",
                 {"delta_rule", "gqa_map", "head_order", "router_weights", "shared_expert",
                  "experts_used"}},
+        Feature{"qwen3next", {"delta_rule", "gqa_map", "head_order", "fused_order", "kv_shift"}},
         Feature{"lfm2moe", {"qk_norm", "transpose", "kv_shift", "router_weights", "experts_used"}},
         Feature{"apertus", {"activation_kind", "qk_norm"}},
         Feature{"mistral3", {"attention_scale", "rope_scaling", "rope_attention_factor"}},

@@ -99,6 +99,7 @@ SYNTHETIC = {
     # Not the golden, whose norms' epsilon llama.cpp has in the lengths of queries and keys, too.
     "qwen35": ("qwen35", {}, set()),
     "qwen35moe": ("qwen35moe", {}, set()),
+    "qwen3next": ("qwen3next", {}, set()),
     "llama-biases": ("mlp_bias", {"attention_bias": True}, set()),
 }
 

@@ -50,7 +50,7 @@ TEST_F(CatalogueOfMistakes, ModelsCanHaveEachOfThem) {
     visit(path("model.gguf"));
   }
   for (const char* golden :
-       {"lfm2", "qwen35", "qwen2moe", "hunyuan-dense", "mistral3", "apertus"}) {
+       {"lfm2", "qwen35", "qwen3next", "qwen2moe", "hunyuan-dense", "mistral3", "apertus"}) {
     visit(source_path(std::string("golden/") + golden + "/" + golden + "-f32.gguf"));
   }
   const Model model(std::make_shared<Gguf>(path("model")));

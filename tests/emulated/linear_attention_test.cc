@@ -29,6 +29,7 @@ TEST_P(LinearOpTest, ConvOfOneInput) {
 
 TEST_P(LinearOpTest, Delta) {
   constexpr DeltaShape kShape = {2, 6, 20, 130};
+  constexpr DeltaShape kGrouped = {2, 6, 20, 130, true};
   const auto qkv = Random(1).floats(9 * kShape.qkv_width());
   const auto alpha = Random(2).floats(9 * kShape.n_value_heads);
   const auto beta = Random(3).floats(9 * kShape.n_value_heads);
@@ -47,7 +48,7 @@ TEST_P(LinearOpTest, Delta) {
                               arena.place(beta),
                               arena.place(a),
                               arena.place(dt),
-                              kShape,
+                              plain ? kGrouped : kShape,
                               out + 9 * kShape.value_width(),
                               first,
                               9,

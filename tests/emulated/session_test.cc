@@ -80,6 +80,7 @@ std::vector<Setup> setups(Backend backend) {
           {backend, "gemma3", KvType::kF32, Math::kExact, "f32"},
           {backend, "cohere2", KvType::kF16, Math::kExact, "f32"},
           {backend, "qwen3moe", KvType::kF32, Math::kExact, "f32"},
+          {backend, "qwen3next", KvType::kF32, Math::kExact, "f32"},
           {backend, "tinyllama", KvType::kF16, Math::kFast},
           {backend, "gpt2", KvType::kF32, Math::kFast},
           {backend, "tinyllama", KvType::kF32, Math::kFast, "f16"},

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@ namespace assay {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 using testing_support::TinyModel;
@@ -73,6 +75,49 @@ TEST(ModelOfLinearAttention, KeepsAStateAndWhatItsConvolutionReads) {
   EXPECT_EQ(cache.state_bytes(0), 2U * 3 * 2 * 4);
   EXPECT_EQ(cache.state_bytes(1), 0U);
   EXPECT_EQ(cache.state_bytes(), 2U * 3 * 2 * 4);
+}
+
+// Breaks if rows of older files of qwen3next, which have for each key head its query, its key, its
+// values and their gates, were taken for others.
+TEST(ModelOfLinearAttention, OlderFilesHoldQueriesKeysValuesAndGatesInOne) {
+  TinyModel tiny;
+  become_qwen35(tiny);
+  tiny.become("qwen3next");
+  tiny.int_lists.clear();
+  tiny.ints["qwen3next.ssm.state_size"] = 1;
+  tiny.ints["qwen3next.ssm.group_count"] = 2;
+  tiny.ints["qwen3next.ssm.time_step_rank"] = 4;
+  for (const char* name : {"attn_qkv", "attn_gate", "ssm_alpha", "ssm_beta"}) {
+    tiny.tensors.erase(std::string("blk.0.") + name + ".weight");
+  }
+  tiny.tensors["blk.0.ssm_in.weight"] = {{8, 12}};
+  tiny.tensors["blk.0.ssm_ba.weight"] = {{8, 8}};
+  tiny.tensors["blk.0.ssm_conv1d.weight"] = {{3, 8}};
+  tiny.tensors["blk.0.ssm_a"] = tiny.tensors["blk.0.ssm_dt.bias"] = {{4}};
+  tiny.tensors["blk.0.ssm_norm.weight"] = {{1}};
+  tiny.write(path());
+  const auto gguf = std::make_shared<Gguf>(path());
+  const Model model(gguf);
+  EXPECT_EQ(model.config().delta, (DeltaShape{2, 4, 1, 1, true}));
+  const GgufTensor& whole = *gguf->find_tensor("blk.0.ssm_in.weight");
+  const auto rows_of = [&](Checkpoint part) {
+    const WeightMatrix& matrix = model.layers[0].linear(part).weight;
+    const size_t bytes = row_bytes(matrix.type, matrix.columns);
+    std::vector<int64_t> rows;
+    for (int64_t i = 0; i < matrix.rows; ++i) {
+      for (int64_t row = 0; row < whole.rows(); ++row) {
+        const auto* from = whole.data.data() + static_cast<size_t>(row) * bytes;
+        if (std::memcmp(matrix.slice(i, 1).data, from, bytes) == 0) rows.push_back(row);
+      }
+    }
+    return rows;
+  };
+  EXPECT_THAT(rows_of(Checkpoint::kLinearQkv), ElementsAre(0, 6, 1, 7, 2, 3, 8, 9));
+  EXPECT_THAT(rows_of(Checkpoint::kLinearZ), ElementsAre(4, 5, 10, 11));
+  tiny.tensors["blk.0.ssm_in.weight"] = {{8, 11}};
+  tiny.write(path());
+  EXPECT_THAT([&] { Model(std::make_shared<Gguf>(path())); },
+              ThrowsMessage<Error>(HasSubstr("the hyperparameters say [8, 12]")));
 }
 
 TEST(ModelOfLinearAttention, OtherFilesAreRefusedByName) {

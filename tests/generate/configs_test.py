@@ -82,6 +82,7 @@ OF_TYPE = {
     },
     "qwen3_5_text": LINEAR,
     "qwen3_5_moe_text": LINEAR | {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
+    "qwen3_next": LINEAR | {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
     "lfm2": CONV,
     "lfm2_moe": CONV | {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
 }

@@ -37,7 +37,7 @@ MODELS = (
     "llama3 mixtral qwen2.5 qwen3 qwen3moe phi2 phi3 olmo2 olmo3 olmoe granite granitemoe gpt2 gptneox starcoder "
     "starcoder2 stablelm command-r-plus cohere2 falcon nemotron arcee smollm3 exaone xverse exaone4 gemma2 gemma3 ernie4_5 seed_oss hunyuan-dense glm4 "
     "glm4moe dots1 minimax-m2 ernie4_5-moe qwen2moe gpt-oss deepseek2 deepseek3 lfm2 lfm2moe mistral3 minicpm apertus qwen35 "
-    "qwen35moe"
+    "qwen35moe qwen3next"
 ).split()
 GELU = {"gemma2", "gemma3", "gpt2", "gptneox", "phi2", "starcoder", "starcoder2", "falcon"}
 # What llama.cpp computes otherwise than is published stands in the way of all else.
@@ -47,7 +47,7 @@ WITHOUT = {
     "gpt-oss": ["rope.scaling.type", "rope.scaling.factor", "rope.scaling.original_context_length"],
 }
 # llama.cpp has it in the lengths of queries and keys of linear attention, too, where it is this.
-EPSILON = {"qwen35": 1e-6, "qwen35moe": 1e-6}
+EPSILON = {"qwen35": 1e-6, "qwen35moe": 1e-6, "qwen3next": 1e-6}
 NOT_SAVED = {"apertus"}  # by llama.cpp
 WITHOUT_TENSORS = {"command-r": re.compile(r"attn_[qk]_norm")}
 
@@ -66,8 +66,8 @@ OTHERWISE = [
     (r"granite(moe)?", r"logit_scale=0\.0", "llama.cpp divides by it"),
     (r"minicpm", r"logit_scale=left out", "llama.cpp divides by what older files' logits were multiplied by"),
     (r"minicpm", r"logit_scale=0\.0", "llama.cpp divides by it"),
-    (r"qwen[23]moe|olmoe", r"expert_weights_norm", "llama.cpp does what the architecture's first model did"),
-    (r"qwen35(moe)?", r"rms_epsilon", "llama.cpp has it in the lengths of queries and keys, too"),
+    (r"qwen[23]moe|qwen3next|olmoe", r"expert_weights_norm", "llama.cpp does what the architecture's first model did"),
+    (r"qwen35(moe)?|qwen3next", r"rms_epsilon", "llama.cpp has it in the lengths of queries and keys, too"),
     (r"deepseek2", r"rms_epsilon", "latent norms have an epsilon of their own in transformers"),
     (r"deepseek2", r"gating_func|group_count", "llama.cpp scores groups by two experts whatever scores these, and by a "
      "softmax where the file does not say how"),

@@ -79,10 +79,22 @@ TEST_P(DeltaTest, FollowsTheRuleByHand) {
   expect(make_reference_kernels());
 }
 
+// Breaks if a value head read another's key head.
+TEST(DeltaShapeTest, ValueHeadsReadKeyHeadsInTurnOrInGroups) {
+  std::vector<int64_t> in_turn;
+  std::vector<int64_t> grouped;
+  for (int64_t head = 0; head < 6; ++head) {
+    in_turn.push_back(DeltaShape{2, 6, 5, 7}.key_head(head));
+    grouped.push_back(DeltaShape{2, 6, 5, 7, true}.key_head(head));
+  }
+  EXPECT_EQ(in_turn, (std::vector<int64_t>{0, 1, 0, 1, 0, 1}));
+  EXPECT_EQ(grouped, (std::vector<int64_t>{0, 0, 0, 1, 1, 1}));
+}
+
 // Breaks if a result depended on how tokens are split over calls, or heads over threads.
 TEST_P(DeltaTest, GivesTheSameBitsForAnySplit) {
   for (const DeltaShape shape :
-       {DeltaShape{1, 1, 1, 1}, DeltaShape{2, 6, 5, 7}, DeltaShape{4, 8, 32, 64}}) {
+       {DeltaShape{1, 1, 1, 1}, DeltaShape{2, 6, 5, 7, true}, DeltaShape{4, 8, 32, 64}}) {
     const Layer layer(shape, 50);
     const auto reference = make_reference_kernels();
     for (const bool flag : {true, false}) {

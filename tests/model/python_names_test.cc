@@ -134,6 +134,7 @@ std::string model_text(const HfModel& model, const Architecture& architecture,
       {"halves_to_adjacent", architecture.position == PositionKind::kRotary &&
                                  architecture.rope_pairing != model.rope_pairing},
       {"fused_by_kv_head", model.fused_by_kv_head},
+      {"grouped_value_heads", architecture.grouped_value_heads},
       {"rotated_to_halves", model.rotated_to_halves},
       {"heads_first", model.heads_first},
       {"transposed", model.transposed},
@@ -173,6 +174,7 @@ rotation: the function in transformers' source that rotates q and k
 halves_to_adjacent: rows of a head's q and k that rotate together are half a head apart here, neighbours in a file
 rotated_to_halves: it takes neighbours, and gives them half a head apart
 fused_by_kv_head: a module of q, k and v has those of each key-value head together
+grouped_value_heads: files have the value heads of linear attention in groups that read one key head, as transformers has
 heads_first: norms of q and k are given [heads, tokens, head_dim]
 transposed: weights of linear modules are [inputs, outputs]
 norm_plus_one: norms add 1 to their weights

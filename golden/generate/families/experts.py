@@ -184,4 +184,16 @@ EXPERTS = (
         GAIN | {"embed_tokens": 0.5, "conv1d": 6.0, "dt_bias": 4.0, "shared_expert_gate": 2.0},
         proof=dict(rms_norm_eps=1e-6),
     ),
+    Family(
+        "qwen3next", "Qwen3NextConfig", 159,
+        GROUPED | dict(
+            head_dim=16, intermediate_size=96, moe_intermediate_size=16, shared_expert_intermediate_size=24, num_experts=4,
+            num_experts_per_tok=2, norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[], rms_norm_eps=0.046875,
+            linear_conv_kernel_dim=4, linear_key_head_dim=16, linear_value_head_dim=16, linear_num_key_heads=2,
+            linear_num_value_heads=6, layer_types=["linear_attention", "full_attention"],
+            rope_parameters=rope(23456.0, partial_rotary_factor=0.5), tie_word_embeddings=True
+        ),
+        GAIN | {"embed_tokens": 0.5, "conv1d": 6.0, "dt_bias": 4.0, "shared_expert_gate": 2.0},
+        proof=dict(rms_norm_eps=1e-6),
+    ),
 )

@@ -275,6 +275,7 @@ FEATURES = {
     },
     "dots1": SIGMOID | {"rotary base": base(10000.0)},
     "qwen35moe": LINEAR_MOE,
+    "qwen3next": LINEAR_MOE,
     "glm4moe": GLM4_MOE | {"norms of heads": dict(use_qk_norm=False)},
     "glm4moe-air": GLM4_MOE,
 }
@@ -295,6 +296,7 @@ NOT_BY_LLAMA_CPP = {
     "within 4e-6 of float64",
     "qwen35": LENGTHS + "5e-6 of float64",
     "qwen35moe": LENGTHS + "3e-6 of float64",
+    "qwen3next": LENGTHS + "3e-6 of float64",
     "command-r-plus": "llama.cpp loads norms of heads with 64 layers only; so many, it is within 1e-6 of float64",
 }
 GELU_NOTES = {

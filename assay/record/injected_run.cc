@@ -81,6 +81,7 @@ class Reference {
   }
 
   void count_positions() {
+    std::string first_missing = "embedding";
     while (find("embedding", n_positions_) != nullptr) ++n_positions_;
     if (n_positions_ == 0) {
       throw Error("the reference has no 'embedding' at token 0, which the first layer reads", path_,
@@ -92,6 +93,7 @@ class Reference {
       while (position < n_positions_ && find(name, position) != nullptr) ++position;
       if (position == 0)
         throw Error(fmt::format("the reference has no '{}' at token 0", name), path_, kInjectHint);
+      if (position < n_positions_) first_missing = name;
       n_positions_ = position;
     }
     if (n_positions_ > config_.context_length) {
@@ -99,6 +101,14 @@ class Reference {
                               n_positions_, config_.context_length),
                   path_, "give the log of this model");
     }
+    int64_t logged = 0;
+    for (const auto& [name, rows] : values_) {
+      if (!rows.empty()) logged = std::max(logged, rows.rbegin()->first + 1);
+    }
+    if (n_positions_ == logged) return;
+    warnings_.push_back(
+        fmt::format("{} has no '{}' at token {}: of its {} tokens only those before are measured",
+                    printable(path_), first_missing, n_positions_, logged));
   }
 
   std::string path_;

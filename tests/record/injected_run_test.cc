@@ -140,6 +140,15 @@ TEST_F(InjectedRunTest, ReportsErrorsInTheReference) {
   const InjectedRun quantised = injected("q8_0", whole);
   EXPECT_THAT(quantised.warnings,
               testing::ElementsAre(HasSubstr("is not the reference's model file")));
+  const auto drop = [](const Record& record, const std::string& text) {
+    return record.token_idx == 5 ? std::string() : text;
+  };
+  const std::string gap = edited(whole, "layer_0_output", drop);
+  const InjectedRun cut = injected("f32", gap);
+  EXPECT_EQ(cut.tokens, 5);
+  EXPECT_THAT(cut.warnings,
+              testing::ElementsAre(gap + " has no 'layer_0_output' at token 5: of its 8 tokens "
+                                         "only those before are measured"));
   std::ofstream(whole, std::ios::app) << "{\"checkpoint\":\"logits\",\"token_i";
   EXPECT_THAT(injected("f32", whole).warnings,
               testing::ElementsAre(HasSubstr("the last line is cut off and was left out")));

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "engine/kv_cache.h"
 #include "engine/model.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_model.h"
 
 namespace assay {
@@ -45,15 +46,16 @@ void become_lfm2(TinyModel& model) {
   model.tensors[conv + "out_proj.weight"] = {{8, 8}};
 }
 
+class ModelOfConvolutions : public TemporaryFolder {};
+
 // llama.cpp has the window in all layers with attention, whatever a file says.
-TEST(ModelOfConvolutions, EveryAttentionHasTheWindow) {
+TEST_F(ModelOfConvolutions, EveryAttentionHasTheWindow) {
   TinyModel tiny;
   become_lfm2(tiny);
   tiny.ints["lfm2.attention.sliding_window"] = 4;
   const auto load = [&](std::vector<int32_t> pattern) {
     tiny.int_lists["lfm2.attention.sliding_window_pattern"] = std::move(pattern);
-    const std::string path = testing::TempDir() + "conv_model_test_pattern.gguf";
-    return Model(std::make_shared<Gguf>(tiny.write(path))).config().layer(1).window;
+    return Model(std::make_shared<Gguf>(tiny.write(path("model.gguf")))).config().layer(1).window;
   };
   EXPECT_EQ(load({0, 1}), 4);
   EXPECT_THAT(
@@ -65,13 +67,11 @@ TEST(ModelOfConvolutions, EveryAttentionHasTheWindow) {
 }
 
 // Breaks if a layer's kind were another than its tensors, or what it keeps of a position.
-TEST(ModelOfConvolutions, LayersAreWhatTheirTensorsSay) {
+TEST_F(ModelOfConvolutions, LayersAreWhatTheirTensorsSay) {
   TinyModel tiny;
   become_lfm2(tiny);
   tiny.ints["lfm2.attention.sliding_window"] = 4;
-  const std::string path = testing::TempDir() + "conv_model_test.gguf";
-  tiny.write(path);
-  const Model model(std::make_shared<Gguf>(path));
+  const Model model(std::make_shared<Gguf>(tiny.write(path("model.gguf"))));
   EXPECT_NE(find_spec(model.config().layer(0).ops, Checkpoint::kConv), nullptr);
   EXPECT_NE(find_spec(model.config().layer(1).ops, Checkpoint::kAttn), nullptr);
   EXPECT_EQ(model.config().layer(1).window, 4) << "as llama.cpp has it";
@@ -81,7 +81,7 @@ TEST(ModelOfConvolutions, LayersAreWhatTheirTensorsSay) {
   EXPECT_EQ(cache.position_bytes(), 2U * 8 * 4 + 2U * 4 * 2);
 }
 
-TEST(ModelOfConvolutions, OtherFilesAreRefusedByName) {
+TEST_F(ModelOfConvolutions, OtherFilesAreRefusedByName) {
   static constexpr char kHeads[] = "lfm2.attention.head_count_kv";
   const struct {
     std::function<void(TinyModel&)> edit;
@@ -123,10 +123,9 @@ TEST(ModelOfConvolutions, OtherFilesAreRefusedByName) {
     TinyModel tiny;
     become_lfm2(tiny);
     file.edit(tiny);
-    const std::string path = testing::TempDir() + "conv_model_test.gguf";
-    tiny.write(path);
-    EXPECT_THAT([&] { Model(std::make_shared<Gguf>(path)); },
-                ThrowsMessage<Error>(AllOf(HasSubstr(path), HasSubstr(file.message))));
+    const std::string file_path = tiny.write(path("model.gguf"));
+    EXPECT_THAT([&] { Model(std::make_shared<Gguf>(file_path)); },
+                ThrowsMessage<Error>(AllOf(HasSubstr(file_path), HasSubstr(file.message))));
   }
 }
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "engine/kv_cache.h"
 #include "engine/model.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_model.h"
 
 namespace assay {
@@ -57,11 +58,12 @@ void become_qwen35(TinyModel& model) {
   model.tensors["blk.0.ssm_out.weight"] = {{4, 8}};
 }
 
-std::string path() {
-  return testing::TempDir() + "linear_model_test.gguf";
-}
+class ModelOfLinearAttention : public TemporaryFolder {
+ protected:
+  std::string path() const { return TemporaryFolder::path("model.gguf"); }
+};
 
-TEST(ModelOfLinearAttention, KeepsAStateAndWhatItsConvolutionReads) {
+TEST_F(ModelOfLinearAttention, KeepsAStateAndWhatItsConvolutionReads) {
   TinyModel tiny;
   become_qwen35(tiny);
   tiny.write(path());
@@ -79,7 +81,7 @@ TEST(ModelOfLinearAttention, KeepsAStateAndWhatItsConvolutionReads) {
 
 // Breaks if rows of older files of qwen3next, which have for each key head its query, its key, its
 // values and their gates, were taken for others.
-TEST(ModelOfLinearAttention, OlderFilesHoldQueriesKeysValuesAndGatesInOne) {
+TEST_F(ModelOfLinearAttention, OlderFilesHoldQueriesKeysValuesAndGatesInOne) {
   TinyModel tiny;
   become_qwen35(tiny);
   tiny.become("qwen3next");
@@ -120,7 +122,7 @@ TEST(ModelOfLinearAttention, OlderFilesHoldQueriesKeysValuesAndGatesInOne) {
               ThrowsMessage<Error>(HasSubstr("the hyperparameters say [8, 12]")));
 }
 
-TEST(ModelOfLinearAttention, OtherFilesAreRefusedByName) {
+TEST_F(ModelOfLinearAttention, OtherFilesAreRefusedByName) {
   static constexpr char kLayers[] = "qwen35.attention.recurrent_layers";
   const struct {
     std::function<void(TinyModel&)> edit;

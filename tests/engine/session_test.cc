@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
@@ -135,8 +137,11 @@ TEST_P(SameBits, ForEveryThreadCountBatchSizeAndWithLogging) {
 class TinySession : public testing::Test {
  protected:
   TinySession()
-      : model_(
-            std::make_shared<Gguf>(TinyModel{}.write(testing::TempDir() + "session_test.gguf"))) {}
+      : path_(testing::TempDir() + "session_test_" + std::to_string(getpid()) + ".gguf"),
+        model_(std::make_shared<Gguf>(TinyModel{}.write(path_))) {}
+  ~TinySession() override { std::filesystem::remove(path_); }
+
+  const std::string path_;  // another process runs the next case
 
   ThreadPool pool_{1};
   std::unique_ptr<Kernels> kernels_ = make_cpu_kernels(pool_);

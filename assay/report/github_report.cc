@@ -159,7 +159,7 @@ void write_github_errors(const std::vector<GithubError>& errors, std::string_vie
     if (i + 1 == kGithubAnnotations && errors.size() > kGithubAnnotations) {
       sink(github_error(
           {errors[i].file, count_of(errors.size() - i, one, many),
-           fmt::format("{} is the next; the step summary lists them", errors[i].title)}));
+           fmt::format("the next: {}; the step summary lists them", errors[i].title)}));
       return;
     }
     sink(github_error(errors[i]));

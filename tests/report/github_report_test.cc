@@ -59,7 +59,7 @@ TEST(GithubAnnotations, TheFirstDivergenceIsTheFirst) {
 TEST(GithubAnnotations, AreAtMostTen) {
   const std::string text = annotations(failing(50));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 10);
-  EXPECT_THAT(text, HasSubstr("title=41 more checkpoints diverge::"));
+  EXPECT_THAT(text, HasSubstr("title=41 more checkpoints diverge::the next: layer_"));
 }
 
 TEST(GithubAnnotations, NothingOfALogIsACommand) {

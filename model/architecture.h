@@ -134,8 +134,9 @@ bool has_checkpoint(const Architecture& architecture, Checkpoint checkpoint);
 bool has_dense_feed_forward(const Architecture& architecture);
 
 // Whether a model of this architecture may compute the checkpoint of its first layer, or
-// kEmbedding, from the token alone: from neither its position nor other tokens.
-bool depends_on_token_alone(const Architecture& architecture, Checkpoint checkpoint);
+// kEmbedding, from tokens alone: the same wherever equal tokens follow each other, as a convolution
+// over few of them is, or the state of linear attention once it no longer changes.
+bool depends_on_tokens_alone(const Architecture& architecture, Checkpoint checkpoint);
 
 // Whether it is a norm of q or k, before or behind the rotation.
 constexpr bool is_norm_of_qk(Checkpoint checkpoint) {

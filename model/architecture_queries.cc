@@ -16,11 +16,11 @@ const OpSpec* find_spec(const Architecture& architecture, Checkpoint checkpoint)
 }
 
 // The same of a first layer whose embedding has no position in it.
-bool depends_on_token_alone(std::span<const OpSpec> layer, Checkpoint checkpoint) {
+bool depends_on_tokens_alone(std::span<const OpSpec> layer, Checkpoint checkpoint) {
   const OpSpec* op = assay::find_spec(layer, checkpoint);
-  if (op == nullptr || op->kind == OpKind::kRope || reads_back(op->kind)) return false;
+  if (op == nullptr || op->kind == OpKind::kRope || op->kind == OpKind::kAttention) return false;
   return std::ranges::all_of(op->inputs(), [&](Checkpoint input) {
-    return input == Checkpoint::kOutput || depends_on_token_alone(layer, input);
+    return input == Checkpoint::kOutput || depends_on_tokens_alone(layer, input);
   });
 }
 
@@ -72,12 +72,12 @@ bool has_dense_feed_forward(const Architecture& architecture) {
          std::ranges::any_of(architecture.variants, is_dense, &LayerVariant::ops);
 }
 
-bool depends_on_token_alone(const Architecture& architecture, Checkpoint checkpoint) {
+bool depends_on_tokens_alone(const Architecture& architecture, Checkpoint checkpoint) {
   if (architecture.position == PositionKind::kLearned) return false;
   if (checkpoint == Checkpoint::kEmbedding) return true;
-  return depends_on_token_alone(architecture.layer, checkpoint) ||
+  return depends_on_tokens_alone(architecture.layer, checkpoint) ||
          std::ranges::any_of(architecture.variants, [&](const LayerVariant& variant) {
-           return depends_on_token_alone(variant.ops, checkpoint);
+           return depends_on_tokens_alone(variant.ops, checkpoint);
          });
 }
 

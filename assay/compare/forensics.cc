@@ -23,8 +23,10 @@ constexpr size_t kLastValues = 2;    // and what may be one at its end
 constexpr size_t kShortest = 8;      // shorter records tell nothing of what is usual
 constexpr size_t kKept = 4096;       // values of a record that the next one is held against
 constexpr int64_t kShortestRun = 8;  // of repeated values: chance does not do that
+constexpr size_t kMostPadding = 20;  // at most one of so many rows of logits is padding
 constexpr size_t kWindow = 32;       // neighbouring records whose pointers are near each other
 constexpr size_t kMinPointers = 3;
+constexpr double kByChance = 1e-9;  // so rarely is a run called odd that chance made
 constexpr size_t kFewest = 3;  // records of a checkpoint, fewer of which do not say what is usual
 constexpr uint32_t kHighHalves = 0x10000;
 
@@ -69,10 +71,10 @@ bool may_be_first_layer(const std::string& name) {
   return name.find_first_not_of('0', digit) >= end;
 }
 
-// Whether the checkpoint is a function of the token alone, wherever it stands: in the architecture
+// Whether the checkpoint is a function of tokens alone, wherever they stand: in the architecture
 // that the header names, or else in all that have it and rotate; of a name that Assay does not
 // have, whether it may be.
-bool depends_only_on_token(const std::string& checkpoint, const std::optional<LogHeader>& header) {
+bool depends_only_on_tokens(const std::string& checkpoint, const std::optional<LogHeader>& header) {
   const CheckpointName name = parse_checkpoint_name(checkpoint);
   if (!name.known) return may_be_first_layer(checkpoint);
   if (name.layer > 0) return false;
@@ -80,11 +82,11 @@ bool depends_only_on_token(const std::string& checkpoint, const std::optional<Lo
   if (!found) return false;
   if (header) {
     const Architecture* named = find_architecture(header->model.arch);
-    if (named != nullptr) return depends_on_token_alone(*named, *found);
+    if (named != nullptr) return depends_on_tokens_alone(*named, *found);
   }
   return std::ranges::all_of(architectures(), [&](const Architecture& architecture) {
     return architecture.position != PositionKind::kRotary ||
-           !has_checkpoint(architecture, *found) || depends_on_token_alone(architecture, *found);
+           !has_checkpoint(architecture, *found) || depends_on_tokens_alone(architecture, *found);
   });
 }
 
@@ -103,7 +105,7 @@ bool rotates_first_heads(const std::string& checkpoint, const std::optional<LogH
       const OpSpec* op = find_spec(layer, *found);
       return op != nullptr && op->kind == OpKind::kRope &&
              std::ranges::all_of(op->inputs(), [&](Checkpoint input) {
-               return depends_on_token_alone(architecture, input);
+               return depends_on_tokens_alone(architecture, input);
              });
     };
     return rotates(architecture.layer) ||
@@ -119,9 +121,9 @@ std::optional<int64_t> token_at(const std::optional<LogHeader>& header, int64_t 
 }  // namespace
 
 std::string_view suspicion_name(SuspicionKind kind) {
-  static constexpr std::string_view kNames[] = {"all_zero", "constant",   "repeat",
-                                                "stale",    "null_words", "contradiction",
-                                                "conflict", "empty",      "replica"};
+  static constexpr std::string_view kNames[] = {
+      "all_zero",   "constant",      "flat",     "repeat", "stale",
+      "null_words", "contradiction", "conflict", "empty",  "replica"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -136,6 +138,7 @@ void Forensics::add(const Record& record, int32_t checkpoint, const std::vector<
     find_constants(record, checkpoint);
   } else if (values.size() >= 4) {
     find_repeats(record, checkpoint, header);
+    find_flat_run(record, checkpoint);
   }
   find_stale_runs(record, checkpoint, header, held);
   find_contradiction(record, checkpoint, found);
@@ -194,6 +197,36 @@ void Forensics::find_constants(const Record& record, int32_t checkpoint) {
                          checkpoint, record.token_idx, 0, std::ssize(record.values)});
 }
 
+// The longest run of one value, if that many are together by chance less often than kByChance says:
+// of values of which a share p is that one elsewhere, n begin a run of so many n p^length times.
+void Forensics::find_flat_run(const Record& record, int32_t checkpoint) {
+  const std::span<const float> values = record.values;
+  size_t begin = 0;
+  size_t length = 0;
+  for (size_t i = 0; i < values.size();) {
+    size_t j = i + 1;
+    while (j < values.size() && values[j] == values[i]) ++j;
+    if (j - i > length) {
+      length = j - i;
+      begin = i;
+    }
+    i = j;
+  }
+  const float value = values[begin];
+  if (static_cast<int64_t>(length) < kShortestRun || !std::isfinite(value)) return;
+  // Rows beyond the vocabulary.
+  const bool at_end = record.checkpoint == "logits" && begin + length == values.size();
+  if (at_end && record.has_all_values() && length * kMostPadding < values.size()) return;
+  const auto elsewhere = static_cast<double>(values.size() - length);
+  const auto equal =
+      static_cast<double>(std::ranges::count(values, value)) - static_cast<double>(length);
+  const double share = (equal + 1) / (elsewhere + 2);
+  const auto n = static_cast<double>(values.size());
+  if (!(n * std::pow(share, static_cast<double>(length)) < kByChance)) return;
+  suspicions_.push_back({SuspicionKind::kFlat, checkpoint, record.token_idx,
+                         static_cast<int64_t>(begin), static_cast<int64_t>(length)});
+}
+
 void Forensics::find_repeats(const Record& record, int32_t checkpoint,
                              const std::optional<LogHeader>& header) {
   const uint64_t hash = hash_of(record.values);
@@ -208,7 +241,7 @@ void Forensics::find_repeats(const Record& record, int32_t checkpoint,
   } else {
     const auto here = token_at(header, record.token_idx);
     const auto there = token_at(header, of_token);
-    if (here && there ? *here == *there : depends_only_on_token(record.checkpoint, header)) return;
+    if (here && there ? *here == *there : depends_only_on_tokens(record.checkpoint, header)) return;
     // The head may be of what a rotation leaves.
     const bool may_be_one_token = !here || !there;
     if (may_be_one_token && !record.has_all_values() &&
@@ -245,7 +278,8 @@ void Forensics::find_stale_runs(const Record& record, int32_t checkpoint,
     const auto there = token_at(header, held.before_token);
     const bool may_be_one_token = !here || !there || *here == *there;
     if (longest >= kShortestRun && longest < static_cast<int64_t>(common) &&
-        !(may_be_one_token && rotates_first_heads(record.checkpoint, header))) {
+        !(may_be_one_token && (rotates_first_heads(record.checkpoint, header) ||
+                               depends_only_on_tokens(record.checkpoint, header)))) {
       suspicions_.push_back({SuspicionKind::kStale, checkpoint, record.token_idx, begin, longest,
                              checkpoint, held.before_token});
     }

@@ -20,6 +20,7 @@ namespace assay {
 enum class SuspicionKind : uint8_t {
   kAllZero,        // every value is 0
   kConstant,       // every value is the same
+  kFlat,           // a long run of values is one that is rare elsewhere in the record
   kRepeat,         // every value is that of an earlier record: the buffer was not written again
   kStale,          // a run of values is that of the record before it
   kNullWords,      // zeros in the first four places, where nothing else of the checkpoint is zero:
@@ -104,6 +105,7 @@ class Forensics {
 
   void find_conflict(const Record& record, int32_t checkpoint);
   void find_constants(const Record& record, int32_t checkpoint);
+  void find_flat_run(const Record& record, int32_t checkpoint);
   void find_repeats(const Record& record, int32_t checkpoint,
                     const std::optional<LogHeader>& header);
   void find_stale_runs(const Record& record, int32_t checkpoint,

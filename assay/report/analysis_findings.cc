@@ -88,6 +88,11 @@ std::vector<std::string> findings_of(const Analysis& analysis) {
   if (is_odd(SuspicionKind::kConstant)) {
     findings.push_back(records(SuspicionKind::kConstant, "holds", "hold") + " one value only");
   }
+  if (is_odd(SuspicionKind::kFlat)) {
+    findings.push_back(records(SuspicionKind::kFlat, "holds", "hold") +
+                       " one value in a long run that it hardly has elsewhere: rows that were not "
+                       "computed, or memory that was cleared and not written");
+  }
   if (is_odd(SuspicionKind::kEmpty)) {
     findings.push_back(records(SuspicionKind::kEmpty, "says", "say") +
                        " nothing: no values, summary, sketch or top is logged");

@@ -179,6 +179,8 @@ TEST_F(ForensicsTest, RepeatsOfEqualTokensFollowTheNetwork) {
     }
   }
   EXPECT_FALSE(repeats("falcon", "layer_0_ffn_out"));
+  EXPECT_FALSE(repeats("qwen35", "layer_0_linear_conv")) << "of four equal tokens";
+  EXPECT_TRUE(repeats("qwen35", "layer_1_linear_conv"));
   EXPECT_TRUE(repeats("gpt2", "embedding")) << "of two positions";
 }
 
@@ -234,6 +236,29 @@ TEST_F(ForensicsTest, ZerosAreOddBesideOtherRecordsAlone) {
   EXPECT_THAT(kinds(analyze_log(put("a", log))), ElementsAre(SuspicionKind::kNullWords));
 }
 
+// Breaks if the last rows of a product, which nothing computed, passed as values; or if zeros of a
+// sparse activation, rows beyond the vocabulary or a short run did not.
+TEST_F(ForensicsTest, FindsLongRunsOfOneValue) {
+  const auto kinds_with = [&](const std::string& checkpoint, size_t begin, size_t end,
+                              float value) {
+    std::vector<float> values = normal_values(200, 1);
+    std::fill(values.begin() + std::ptrdiff_t(begin), values.begin() + std::ptrdiff_t(end), value);
+    return kinds(analyze_log(put("a", line(checkpoint, 5, values))));
+  };
+  const auto flat = ElementsAre(SuspicionKind::kFlat);
+  EXPECT_THAT(kinds_with("logits", 128, 200, 0), flat);
+  EXPECT_THAT(kinds_with("logits", 192, 200, 0), IsEmpty());
+  EXPECT_THAT(kinds_with("logits", 180, 190, 0.5F), flat);
+  EXPECT_THAT(kinds_with("layer_3_ffn_out", 192, 200, 0), flat);
+  EXPECT_THAT(kinds_with("layer_3_ffn_out", 100, 164, 0.25F), flat);
+  EXPECT_THAT(kinds_with("layer_3_ffn_out", 100, 107, 0), IsEmpty());
+  std::vector<float> sparse = normal_values(4096, 1);
+  for (float& value : sparse) value = std::max(value, 0.0F);
+  EXPECT_THAT(kinds(analyze_log(put("a", line("layer_3_ffn_act", 5, sparse)))), IsEmpty());
+  std::fill(sparse.begin() + 512, sparse.begin() + 640, 0.0F);
+  EXPECT_THAT(kinds(analyze_log(put("a", line("layer_3_ffn_act", 5, sparse)))), flat);
+}
+
 TEST_F(ForensicsTest, FindsPartlyWrittenBuffers) {
   const std::vector<float> before = normal_values(100, 1);
   std::vector<float> after = normal_values(100, 2);
@@ -268,6 +293,8 @@ TEST_F(ForensicsTest, UnrotatedRestOfEqualTokensIsNoStaleBuffer) {
     EXPECT_THAT(kinds_of(checkpoint, learned), ElementsAre(SuspicionKind::kStale));
   }
   EXPECT_THAT(kinds_of("layer_1_q_rope", equal), ElementsAre(SuspicionKind::kStale));
+  EXPECT_THAT(kinds_of("layer_0_delta", ""), IsEmpty()) << "a state that no longer changes";
+  EXPECT_THAT(kinds_of("layer_0_delta", unlike), ElementsAre(SuspicionKind::kStale));
   const auto of_heads = [&](const std::string& checkpoint) {  // of 200 elements each
     const std::string more = R"(,"n":200)";
     const std::string records =

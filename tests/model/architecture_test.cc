@@ -152,9 +152,9 @@ TEST(CheckpointNames, AreReadAsTheyAreWritten) {
 
 // Breaks if equal tokens were accused of a buffer that was not written again, or such a buffer
 // excused.
-TEST(DependsOnTokenAlone, IsWhatComesBeforePositionsAndOtherTokens) {
+TEST(DependsOnTokensAlone, IsWhatComesBeforePositionsAndAttention) {
   const auto depends = [](const char* name, Checkpoint checkpoint) {
-    return depends_on_token_alone(*find_architecture(name), checkpoint);
+    return depends_on_tokens_alone(*find_architecture(name), checkpoint);
   };
   using C = Checkpoint;
   for (const C of_token : {C::kEmbedding, C::kAttnNorm, C::kQ, C::kV, C::kQNorm, C::kKNorm}) {
@@ -170,10 +170,10 @@ TEST(DependsOnTokenAlone, IsWhatComesBeforePositionsAndOtherTokens) {
   EXPECT_FALSE(depends("falcon", C::kOutput));
   EXPECT_TRUE(depends("deepseek2", C::kKvB));
   EXPECT_TRUE(depends("lfm2", C::kConvX));
-  EXPECT_FALSE(depends("lfm2", C::kConv));
+  EXPECT_TRUE(depends("lfm2", C::kConv));
   EXPECT_TRUE(depends("qwen35", C::kLinearQkv));
-  EXPECT_FALSE(depends("qwen35", C::kLinearConv));
-  EXPECT_FALSE(depends("qwen35", C::kDelta));
+  EXPECT_TRUE(depends("qwen35", C::kLinearConv));
+  EXPECT_TRUE(depends("qwen35", C::kDelta));
 }
 
 TEST(ModelWidth, IsThatOfTheResidualStreamAndWhatIsAddedToIt) {

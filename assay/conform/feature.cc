@@ -81,9 +81,10 @@ FeatureTensor read_tensor(const JsonNode& node) {
     elements *= tensor.shape.back();
     if (elements > kMaxElements) items[1].fail("has too many elements", kFeatureHint);
   }
-  if (tensor.shape.empty() || tensor.shape.size() > 4)
-    items[1].fail("has not 1 to 4 sizes", kFeatureHint);
-  if (items.size() == 5) tensor.type = type_of(items[4], tensor.shape.back());
+  if (tensor.shape.size() > 4) items[1].fail("has more than 4 sizes", kFeatureHint);
+  if (items.size() == 5) {
+    tensor.type = type_of(items[4], tensor.shape.empty() ? 1 : tensor.shape.back());
+  }
   if (has_random_blocks(tensor.type) && tensor.mean != 0.0F) {
     items[2].fail(
         fmt::format("is not 0, as the blocks of {} are random", tensor_type_info(tensor.type).name),

@@ -15,7 +15,7 @@ namespace assay {
 // A tensor of a feature's model, as its safetensors file has it: random numbers.
 struct FeatureTensor {
   std::string name;            // as transformers calls it
-  std::vector<int64_t> shape;  // the last one is the length of a row
+  std::vector<int64_t> shape;  // the last one is the length of a row; none: a single number
   float mean = 0.0F;           // 0 of types whose blocks are random (random_blocks.h)
   float deviation = 0.0F;
   TensorType type = TensorType::kF32;

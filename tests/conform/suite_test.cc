@@ -256,7 +256,9 @@ TEST_F(Cases, ThatAreWrongAreNamed) {
   expect_error(with("tensors", R"([["w",[4,4],0.0]])"), "is not [name, shape, mean, deviation]");
   expect_error(with("tensors", R"([["w",[0],0.0,0.1]])"), "tensors");
   expect_error(with("tensors", R"([["w",[1048576,1048576],0.0,0.1]])"), "has too many elements");
-  expect_error(with("tensors", R"([["w",[],0.0,0.1]])"), "has not 1 to 4 sizes");
+  expect_error(with("tensors", R"([["w",[1,1,1,1,1],0.0,0.1]])"), "has more than 4 sizes");
+  expect_error(with("tensors", R"([["w",[],0,0.1,"Q4_K"]])"),
+               "is 'Q4_K', whose rows are whole blocks of 256");
   expect_error(with("tensors", R"([["w",[4],1e9,0.1]])"), "is not a number of at most");
   expect_error(with("tensors", R"([["w",[4],0,0.1,"Q9"]])"), "is 'Q9'");
   expect_error(with("tensors", R"([["w",[256],1,0.1,"IQ2_S"]])"),

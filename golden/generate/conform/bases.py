@@ -51,6 +51,15 @@ GEMMA = dict(
     tie_word_embeddings=True,
 )
 
+# Two value heads for each key head, so that it matters which of them share one.
+LINEAR = dict(
+    linear_conv_kernel_dim=4,
+    linear_key_head_dim=32,
+    linear_value_head_dim=32,
+    linear_num_key_heads=2,
+    linear_num_value_heads=4,
+)
+
 BASES = {
     "llama": common(
         "LlamaForCausalLM", "llama", **RMS, rope_theta=10000.0, rope_scaling=None, attention_bias=False,
@@ -205,6 +214,99 @@ BASES = {
         moe_layer_freq=1, topk_method="noaux_tc", n_group=1, topk_group=1, routed_scaling_factor=1.0,
         norm_topk_prob=True, scoring_func="sigmoid", attention_bias=False, rope_theta=10000.0, rope_scaling=None,
         **UNTIED
+    ),
+    "olmo3": common(
+        "Olmo3ForCausalLM", "olmo3", **RMS | dict(rms_norm_eps=1e-6), rope_theta=10000.0, rope_scaling=None,
+        sliding_window=512, layer_types=["sliding_attention", "full_attention"], attention_bias=False, **UNTIED
+    ),
+    "glm4": common(
+        "Glm4ForCausalLM", "glm4", **RMS, head_dim=32, partial_rotary_factor=1.0, rope_theta=10000.0,
+        attention_bias=False, pad_token_id=0, **UNTIED
+    ),
+    "seed_oss": common(
+        "SeedOssForCausalLM", "seed_oss", **RMS | dict(rms_norm_eps=1e-6), head_dim=32, rope_theta=10000.0,
+        attention_bias=True, attention_out_bias=False, mlp_bias=False, **UNTIED
+    ),
+    "arcee": common(
+        "ArceeForCausalLM", "arcee", **RMS | dict(hidden_act="relu2"), head_dim=32, rope_theta=10000.0,
+        rope_scaling=None, attention_bias=False, mlp_bias=False, **UNTIED
+    ),
+    "apertus": common(
+        "ApertusForCausalLM", "apertus", **RMS | dict(hidden_act="xielu"), rope_theta=10000.0, rope_scaling=None,
+        attention_bias=False, mlp_bias=False, qk_norm=True, post_norm=False, **UNTIED
+    ),
+    "hunyuan_v1_dense": common(
+        "HunYuanDenseV1ForCausalLM", "hunyuan_v1_dense", **RMS, head_dim=32, rope_theta=10000.0,
+        rope_scaling=dict(
+            type="dynamic", alpha=1000.0, factor=1.0, beta_fast=32, beta_slow=1, mscale=1.0, mscale_all_dim=1.0
+        ),
+        max_position_embeddings=32768, use_qk_norm=True, attention_bias=False, pad_token_id=0, **TIED
+    ),
+    "ernie4_5": common(
+        "Ernie4_5ForCausalLM", "ernie4_5", **RMS, head_dim=32, rope_theta=10000.0, use_bias=False, **TIED
+    ),
+    "ernie4_5_moe": common(
+        "Ernie4_5_MoeForCausalLM", "ernie4_5_moe", **RMS, num_key_value_heads=2, intermediate_size=160, rope_theta=10000.0, moe_num_experts=4, moe_k=2,
+        moe_num_shared_experts=1, moe_intermediate_size=80, moe_layer_start_index=1, moe_layer_end_index=1,
+        moe_layer_interval=1, moe_capacity=[64, 64, 64], moe_use_aux_free=True, use_bias=False, **TIED
+    ),
+    "ministral3": common(
+        "Ministral3ForCausalLM", "ministral3", **RMS, head_dim=32, sliding_window=None,
+        rope_parameters=dict(
+            type="yarn", rope_type="yarn", rope_theta=10000.0, factor=1.0, original_max_position_embeddings=512,
+            beta_fast=32.0, beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.125
+        ),
+        **UNTIED
+    ),
+    "qwen2_moe": common(
+        "Qwen2MoeForCausalLM", "qwen2_moe", **RMS | dict(rms_norm_eps=1e-6), rope_theta=10000.0, sliding_window=512,
+        use_sliding_window=False, max_window_layers=2, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=80,
+        shared_expert_intermediate_size=88, norm_topk_prob=False, decoder_sparse_step=1, mlp_only_layers=[], **UNTIED
+    ),
+    "glm4_moe": common(
+        "Glm4MoeForCausalLM", "glm4_moe", **RMS, head_dim=32, partial_rotary_factor=0.5, rope_theta=10000.0,
+        rope_scaling=None, attention_bias=True, use_qk_norm=False, first_k_dense_replace=1, n_group=1, topk_group=1,
+        n_routed_experts=4, n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=80, norm_topk_prob=True,
+        routed_scaling_factor=1.0, num_nextn_predict_layers=0, **UNTIED
+    ),
+    "dots1": common(
+        "Dots1ForCausalLM", "dots1", **RMS, num_key_value_heads=2, head_dim=32, rope_theta=10000.0, rope_scaling=None,
+        attention_bias=False, sliding_window=None, first_k_dense_replace=1, n_group=1, topk_group=1,
+        n_routed_experts=4, n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=80, norm_topk_prob=True,
+        routed_scaling_factor=1.0, scoring_func="sigmoid", topk_method="noaux_tc", moe_layer_freq=1, **UNTIED
+    ),
+    "minimax_m2": common(
+        "MiniMaxM2ForCausalLM", "minimax_m2", **RMS | dict(rms_norm_eps=1e-6), head_dim=32, rotary_dim=16,
+        rope_theta=10000.0, intermediate_size=80, num_local_experts=4, num_experts_per_tok=2, scoring_func="sigmoid",
+        use_qk_norm=True, qk_norm_type="per_layer", use_routing_bias=True, shared_intermediate_size=0,
+        attn_type_list=[1, 1], **UNTIED
+    ),
+    "lfm2": common(
+        "Lfm2ForCausalLM", "lfm2", norm_eps=1e-5, rope_theta=10000.0, conv_L_cache=3, conv_bias=False, conv_dim=64,
+        conv_dim_out=64, block_dim=64, block_ff_dim=112, block_auto_adjust_ff_dim=False,
+        block_ffn_dim_multiplier=1.0, block_multiple_of=16, full_attn_idxs=[1], layer_types=["conv", "full_attention"],
+        tie_embedding=True, **TIED
+    ),
+    "lfm2_moe": common(
+        "Lfm2MoeForCausalLM", "lfm2_moe", norm_eps=1e-5, rope_theta=10000.0, conv_L_cache=3, conv_bias=False,
+        layer_types=["conv", "full_attention"], num_experts=4, num_experts_per_tok=2, moe_intermediate_size=80,
+        num_dense_layers=1, norm_topk_prob=True, routed_scaling_factor=1.0, use_expert_bias=True, **TIED
+    ),
+    "qwen3_5_text": common(
+        "Qwen3_5ForCausalLM", "qwen3_5_text", **RMS | dict(rms_norm_eps=1e-6), head_dim=32, attention_bias=False,
+        attn_output_gate=True, layer_types=["linear_attention", "full_attention"], full_attention_interval=2,
+        **LINEAR,
+        rope_parameters=dict(
+            rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5, mrope_interleaved=True,
+            mrope_section=[3, 3, 2]
+        ),
+        **TIED
+    ),
+    "qwen3_next": common(
+        "Qwen3NextForCausalLM", "qwen3_next", **RMS | dict(rms_norm_eps=1e-6), head_dim=32, attention_bias=False,
+        full_attention_interval=2, **LINEAR, partial_rotary_factor=0.5, rope_theta=10000.0, rope_scaling=None,
+        num_experts=4, num_experts_per_tok=2, moe_intermediate_size=80, shared_expert_intermediate_size=88,
+        norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[], **UNTIED
     ),
 }
 

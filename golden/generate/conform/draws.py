@@ -15,7 +15,7 @@ MEAN = 2 * 65535
 DEVIATION = 37837.22723720648  # of the sum of four whole numbers from 0 to 65535
 
 # Whose norms multiply by 1 + weight.
-PLUS_ONE = ("gemma", "gemma2", "gemma3_text", "nemotron")
+PLUS_ONE = ("gemma", "gemma2", "gemma3_text", "nemotron", "qwen3_5_text", "qwen3_next")
 
 
 def mix(z):
@@ -77,6 +77,7 @@ NEAR_ZERO = {
     "*dense_4h_to_h.weight": 4.0,
 }
 NO_SINK = -64.0
+XIELU = {"*act_fn.beta": 0.5, "*act_fn.eps": -1e-6}  # as published: no two layers differ
 EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "wpe.weight", "embed_in.weight", "word_embeddings.weight")
 
 
@@ -88,6 +89,8 @@ def fan_in(name, shape, model_type):
     """The inputs of a matrix, or of each expert's."""
     transposed = model_type == "gpt2" and not name.endswith("lm_head.weight")
     together = model_type == "gpt_oss" and len(shape) == 3
+    if not shape:
+        return 1
     return shape[-2] if transposed or together else shape[-1]
 
 
@@ -101,10 +104,14 @@ def spread(name, shape, row):
     config, model_type = row.config, row.config["model_type"]
     quiet = NEAR_ZERO if has_gelu(config) and not row.hears("activation_kind") else {}
     factor = first_match(row.gain, name, first_match(quiet, name, 1.0))
-    if name.endswith("sinks"):
+    constant = first_match(XIELU, name, None)
+    if constant is not None:
+        mean, deviation = constant, 0.0
+    elif name.endswith("sinks"):
         mean, deviation = (1.0, 1.0) if row.hears("attention_sinks") else (NO_SINK, 0.0)
     elif is_norm(name):
-        mean, deviation = 0.0 if model_type in PLUS_ONE else 1.0, 0.25
+        plus_one = model_type in PLUS_ONE and not name.endswith("linear_attn.norm.weight")
+        mean, deviation = 0.0 if plus_one else 1.0, 0.25
     elif name.endswith(("bias", "e_score_correction")):
         mean, deviation = 0.0, 0.3
     elif name.endswith(EMBEDDINGS):

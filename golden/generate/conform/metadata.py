@@ -24,7 +24,7 @@ def converted(folders):
 
 
 def keys(path):
-    """{key: value} of the keys of its architecture, numbers as their 32 bits print."""
+    """{key: value} of the keys of its network, numbers as their 32 bits print."""
     import gguf
     import numpy as np
 
@@ -34,8 +34,8 @@ def keys(path):
         return float(str(np.float32(value))) if isinstance(value, float) else value
 
     fields = gguf.GGUFReader(path).fields
-    prefix = fields["general.architecture"].contents() + "."
-    return {name: plain(field.contents()) for name, field in fields.items() if name.startswith(prefix)}
+    others = ("GGUF.", "general.", "tokenizer.")
+    return {name: plain(field.contents()) for name, field in fields.items() if not name.startswith(others)}
 
 
 def main():

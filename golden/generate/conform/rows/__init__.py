@@ -7,9 +7,12 @@ from .feedforward import FEEDFORWARD, MIX
 from .latent import LATENT
 from .long import LONG
 from .norms import NORMS
+from .recurrent import RECURRENT
 from .rotation import ROTATION
 from .scaling import SCALING
 from .stream import STREAM
 from .windows import WINDOWS
 
-ROWS = FAMILIES + ROTATION + SCALING + ATTENTION + WINDOWS + NORMS + FEEDFORWARD + MIX + LATENT + STREAM + ENDS + LONG
+ROWS = (
+    FAMILIES + ROTATION + SCALING + ATTENTION + WINDOWS + NORMS + FEEDFORWARD + MIX + LATENT + RECURRENT + STREAM + ENDS + LONG
+)

@@ -40,6 +40,37 @@ SOFTCAPS = (
 )
 ALL_ROTATED = misread("rope_unwanted", "has global layers like the others", {"layer_types": ["sliding_attention"] * 4})
 NO_LOGIT_SCALE = misread("logit_scale", "leaves logit_scale out", {"logit_scale": 1.0})
+SOFTPLUS_IS_1 = 0.541324854612918  # ln(e - 1)
+LLAMA3 = dict(
+    rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16
+)
+NO_SHARED_EXPERT = misread("shared_expert", "leaves the shared expert out", tensors={"*shared_expert.down_proj.weight": 0.0})
+NO_SHARED_EXPERTS = misread(
+    "shared_expert", "leaves the shared experts out", tensors={"*shared_experts.down_proj.weight": 0.0}
+)
+HALF_A_SHARED_EXPERT = misread(
+    "shared_expert", "takes a half for the score of the shared expert", tensors={"*shared_expert_gate.weight": 0.0}
+)
+SHARED_GATE = {"*shared_expert_gate.weight": 2.0}
+NO_CHOICE_BIAS = misread(
+    "router_weights", "chooses experts without the bias", tensors={
+        "*e_score_correction_bias": 0.0, "*expert_bias": 0.0, "*moe_statics*": 0.0
+    }
+)
+ROUTED_SCALE = (misread("router_scale", "leaves routed_scaling_factor out", {"routed_scaling_factor": 1.0}),)
+NO_HEAD_NORMS = misread(
+    "qk_norm", "ignores the weights of the norms of q and k", tensors={"*_layernorm.weight": 1.0}
+)
+NO_HUNYUAN_NORMS = misread(
+    "qk_norm", "ignores the weights of the norms of q and k",
+    tensors={"*query_layernorm.weight": 1.0, "*key_layernorm.weight": 1.0}
+)
+NO_ALPHA = misread("rope_scaling", "takes the rotary base as it is, without alpha", {"rope_scaling": {"alpha": 1.0}})
+LINEAR_ATTENTION = (
+    misread("delta_rule", "does not let the state decay", tensors={"*A_log": -10000.0}),
+    misread("bias_missing", "leaves dt_bias out", tensors={"*dt_bias": 0.0}),
+    misread("norm_kind", "ignores the weights of linear attention's norm", tensors={"*linear_attn.norm.weight": 1.0}),
+)
 
 
 def family(model_type, title, *mistakes, feature=None, gain=None, **changes):
@@ -150,5 +181,60 @@ FAMILIES = [
             small=True
         ),
         rope_theta=150000.0, rope_scaling=dict(factor=32.0), sliding_window=4,
+    ),
+    family("arcee", "Arcee", BASE_10000, misread("activation_kind", "takes SiLU", {"hidden_act": "silu"}), rope_theta=500000.0),
+    family(
+        "apertus", "Apertus", NO_NORM_WEIGHTS, BASE_10000,
+        misread("rope_scaling", "takes the angles without scaling", {"rope_scaling": None}),
+        misread("activation_kind", "takes xIELU with factors of 1", tensors={"*act_fn.alpha_*": SOFTPLUS_IS_1}),
+        rope_scaling=LLAMA3, rope_theta=1000000.0,
+    ),
+    family("seed_oss", "Seed-OSS", NO_BIASES, BASE_10000, rope_theta=10000000.0),
+    family("glm4", "GLM-4", NO_BIASES, ALL_DIMENSIONS, partial_rotary_factor=0.5, attention_bias=True),
+    family("olmo3", "OLMo 3", NO_NORM_WEIGHTS, NO_WINDOW, BASE_10000, rope_theta=500000.0, sliding_window=4),
+    family("ernie4_5", "ERNIE 4.5", BASE_10000, rope_theta=500000.0),
+    family("hunyuan_v1_dense", "Hunyuan", NO_HUNYUAN_NORMS, NO_ALPHA),
+    family(
+        "ministral3", "Ministral 3",
+        misread("rope_scaling", "takes the angles without scaling", {"rope_parameters": {"factor": 1.0}}),
+        misread("rope_position", "does not scale queries by position", {"rope_parameters": {"llama_4_scaling_beta": 1e-9}}),
+        rope_parameters=dict(factor=16.0, original_max_position_embeddings=4, llama_4_scaling_beta=0.5),
+    ),
+    family(
+        "qwen2_moe", "Qwen2 with experts", NO_BIASES, NO_SHARED_EXPERT, HALF_A_SHARED_EXPERT, CHANGED_WEIGHTS, ONE_EXPERT,
+        ALL_EXPERTS, gain=SHARED_GATE,
+    ),
+    family(
+        "glm4_moe", "GLM-4.5", NO_BIASES, ALL_DIMENSIONS, NO_NORM_WEIGHTS, NO_CHOICE_BIAS, NO_SHARED_EXPERTS, *ROUTED_SCALE,
+        UNCHANGED_WEIGHTS, use_qk_norm=True, routed_scaling_factor=2.5,
+    ),
+    family(
+        "dots1", "dots.llm1", NO_NORM_WEIGHTS, NO_CHOICE_BIAS, NO_SHARED_EXPERTS, *ROUTED_SCALE, UNCHANGED_WEIGHTS,
+        routed_scaling_factor=2.5,
+    ),
+    family(
+        "ernie4_5_moe", "ERNIE 4.5 with experts", BASE_10000, NO_CHOICE_BIAS, NO_SHARED_EXPERTS, rope_theta=500000.0,
+    ),
+    family(
+        "minimax_m2", "MiniMax-M2", misread("rope_dimensions", "rotates whole heads", {"rotary_dim": 32}), NO_NORM_WEIGHTS,
+        NO_CHOICE_BIAS, ONE_EXPERT, ALL_EXPERTS,
+    ),
+    family("lfm2", "LFM2", BASE_10000, NO_HEAD_NORMS, rope_theta=1000000.0),
+    family(
+        "lfm2_moe", "LFM2 with experts", BASE_10000, NO_HEAD_NORMS, NO_CHOICE_BIAS, ONE_EXPERT, ALL_EXPERTS,
+        rope_theta=1000000.0,
+    ),
+    family(
+        "qwen3_5_text", "Qwen3.5", *LINEAR_ATTENTION, NO_NORM_WEIGHTS,
+        misread(
+            "rope_dimensions", "rotates whole heads",
+            {"rope_parameters": {"partial_rotary_factor": 1.0, "mrope_section": [6, 5, 5]}}
+        ),
+        misread("rope_base", "takes the rotary base for 10000", {"rope_parameters": {"rope_theta": 10000.0}}),
+        rope_parameters=dict(rope_theta=10000000.0),
+    ),
+    family(
+        "qwen3_next", "Qwen3-Next", *LINEAR_ATTENTION, NO_NORM_WEIGHTS, ALL_DIMENSIONS, NO_SHARED_EXPERT,
+        HALF_A_SHARED_EXPERT, UNCHANGED_WEIGHTS, ONE_EXPERT, ALL_EXPERTS, gain=SHARED_GATE, rope_theta=10000000.0,
     ),
 ]

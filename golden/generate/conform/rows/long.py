@@ -20,10 +20,10 @@ WHOLE_PAIRS = misread(
 NO_SCALING = misread("rope_scaling", "takes the angles without scaling", {"rope_scaling": None})
 
 
-def long(model_type, title, *mistakes, gain=None, **changes):
+def long(model_type, title, *mistakes, gain=None, words="forty", length=TOKENS, **changes):
     return Row(
-        f"forty_tokens_{model_type}", GROUP, title, config(model_type, **changes), (), mistakes, gain=gain or {},
-        length=TOKENS,
+        f"{words}_tokens_{model_type}", GROUP, title, config(model_type, **changes), (), mistakes, gain=gain or {},
+        length=length,
     )
 
 
@@ -59,5 +59,10 @@ LONG = [
         "deepseek_v3", "A prompt longer than a block of 32, of latent keys and values",
         misread("rope_base", "takes the rotary base for 100", {"rope_theta": 100.0}), **SMALL, rope_theta=10000.0,
         kv_lora_rank=32, q_lora_rank=32,
+    ),
+    long(
+        "qwen3_next", "A prompt longer than a chunk of 64 tokens of the delta rule",
+        misread("delta_rule", "does not let the state decay", tensors={"*A_log": -10000.0}),
+        words="seventy", length=70, **SMALL, linear_num_key_heads=1, linear_num_value_heads=2,
     ),
 ]  # fmt: skip

@@ -1,0 +1,72 @@
+"""Linear attention, whose state is carried from token to token, and short convolutions."""
+
+from ..bases import config
+from ..case import Row, ignored, misread
+from .families import BASE_10000
+
+GROUP = "linear attention and convolutions"
+FULL, LINEAR, CONV = "full_attention", "linear_attention", "conv"
+
+
+def row(feature, title, settings, states=(), mistakes=(), **more):
+    return Row(feature, GROUP, title, settings, states, mistakes, **more)
+
+
+RECURRENT = [
+    row(
+        "linear_attention", "A layer of linear attention", config("qwen3_next"), (),
+        (
+            misread("delta_rule", "does not let the state decay", tensors={"*A_log": -10000.0}),
+            misread("delta_rule", "takes the rate of decay for 1", tensors={"*A_log": 0.0}),
+            misread("bias_missing", "leaves dt_bias out", tensors={"*dt_bias": 0.0}),
+        ),
+        gain={"*A_log": 2.0},
+    ),
+    row(
+        "linear_attention_norm", "The norm of linear attention, whose weight is no 1 + w",
+        config("qwen3_next"), ("rms_norm_eps",),
+        (
+            ignored("norm_kind", "ignores the norm's weights", tensors={"*linear_attn.norm.weight": 1.0}),
+            misread("norm_weight_plus_one", "multiplies by 2", tensors={"*linear_attn.norm.weight": 2.0}),
+        ),
+    ),
+    row(
+        "linear_num_value_heads_alike", "As many heads of values as of keys",
+        config("qwen3_next", linear_num_value_heads=2), ("linear_num_value_heads",),
+    ),
+    row(
+        "linear_num_value_heads_in_threes", "Three heads of values for each of keys",
+        config("qwen3_next", linear_num_value_heads=6), ("linear_num_value_heads",),
+    ),
+    row(
+        "linear_value_head_dim", "Values that are narrower than keys",
+        config("qwen3_next", linear_value_head_dim=16), ("linear_value_head_dim",),
+    ),
+    row(
+        "linear_conv_kernel_dim", "A convolution over three tokens before linear attention",
+        config("qwen3_next", linear_conv_kernel_dim=3), ("linear_conv_kernel_dim",),
+    ),
+    row(
+        "full_attention_interval", "Full attention in every third layer, by interval",
+        config("qwen3_next", num_hidden_layers=3, full_attention_interval=3), ("full_attention_interval",),
+    ),
+    row(
+        "full_attention_by_layer_types", "Full attention first, by list",
+        config("qwen3_next", layer_types=[FULL, LINEAR]), ("layer_types",),
+    ),
+    row(
+        "conv_L_cache", "A convolution over four tokens", config("lfm2", conv_L_cache=4), ("conv_L_cache",),
+    ),
+    row(
+        "conv_after_attention", "LFM2 with attention first, by list",
+        config("lfm2", layer_types=[FULL, CONV], full_attn_idxs=[0], rope_theta=64.0), ("layer_types",),
+        (BASE_10000, misread("rope_base", "takes the class's 1000000", {"rope_theta": 1000000.0})),
+    ),
+    row(
+        "block_auto_adjust_ff_dim", "LFM2's feed-forward, adjusted from what block_ff_dim says",
+        config(
+            "lfm2", block_ff_dim=160, block_auto_adjust_ff_dim=True, block_ffn_dim_multiplier=1.25
+        ),
+        ("block_auto_adjust_ff_dim",),
+    ),
+]  # fmt: skip

@@ -5,7 +5,7 @@ if(NOT Python3_EXECUTABLE)
     OUTPUT_VARIABLE Python3_EXECUTABLE OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 endif()
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
-# Where testing::TempDir() is (TEST_TMPDIR, in the test presets): files in /tmp may be another user's.
+# Where tests have their temporary folders (TEST_TMPDIR, in the test presets): files in /tmp may be another user's.
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/test_tmp)
 
 # 300 seconds where none are given, and more under a sanitizer, which makes a program several times slower.
@@ -20,11 +20,12 @@ function(assay_timeout SECONDS)
   set(${SECONDS} ${seconds} PARENT_SCOPE)
 endfunction()
 
-# What every test program has: the GPU that ctest assigned, expected skips, times in the log.
+# What every test program has: the GPU that ctest assigned, expected skips, times in the log, temporary files of its own.
 add_library(assay_test_main OBJECT
   ${PROJECT_SOURCE_DIR}/tests/support/assigned_gpu.cc
   ${PROJECT_SOURCE_DIR}/tests/support/expected_skips.cc
   ${PROJECT_SOURCE_DIR}/tests/support/log_times.cc
+  ${PROJECT_SOURCE_DIR}/tests/support/own_folder.cc
   ${PROJECT_SOURCE_DIR}/tests/support/paths.cc)
 target_link_libraries(assay_test_main PUBLIC assay_flags GTest::gmock GTest::gtest_main)
 set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/support/paths.cc TARGET_DIRECTORY assay_test_main

@@ -150,7 +150,7 @@ std::map<std::string, Costs> costs_of(const CountsByKernel& kernels) {
 
 // By kernel and line, those with most wavefronts first: where a figure comes from.
 void write_lines(const std::string& section, const CountsByKernel& kernels) {
-  std::ofstream file(testing::TempDir() + section + ".txt");
+  std::ofstream file(program_path("../" + section + ".txt"));
   for (const auto& [name, counts] : kernels) {
     file << fmt::format("{}: {} launches\n", name, counts.launches);
     std::vector<std::pair<std::string, LineCounts>> lines(counts.lines.begin(), counts.lines.end());

@@ -20,9 +20,8 @@ using testing::ThrowsMessage;
 using testing_support::TinyModel;
 
 ModelConfig config_of(const TinyModel& model) {
-  const std::string path = testing::TempDir() + "config_keys_test_" +
-                           testing::UnitTest::GetInstance()->current_test_info()->name() + ".gguf";
-  return Model(std::make_shared<Gguf>(model.write(path))).config();
+  const std::string path = model.write(testing::TempDir() + "config_keys_test.gguf");
+  return Model(std::make_shared<Gguf>(path)).config();
 }
 
 void expect_rejected(const TinyModel& model, const std::string& message) {

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -66,7 +65,7 @@ class SessionFile : public testing::Test {
   }
 
   const std::vector<int32_t> tokens_{1, 2, 3, 4, 5, 6, 7};
-  const std::string path_ = testing::TempDir() + "session_file_" + std::to_string(getpid());
+  const std::string path_ = testing::TempDir() + "session_file";
   ThreadPool pool_{1};
   std::unique_ptr<Kernels> kernels_ = make_cpu_kernels(pool_);
   Model model_{gguf("tinyllama", "q4_k_m")};

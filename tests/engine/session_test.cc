@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -137,7 +136,7 @@ TEST_P(SameBits, ForEveryThreadCountBatchSizeAndWithLogging) {
 class TinySession : public testing::Test {
  protected:
   TinySession()
-      : path_(testing::TempDir() + "session_test_" + std::to_string(getpid()) + ".gguf"),
+      : path_(testing::TempDir() + "session_test.gguf"),
         model_(std::make_shared<Gguf>(TinyModel{}.write(path_))) {}
   ~TinySession() override { std::filesystem::remove(path_); }
 

@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -220,7 +219,7 @@ class Passage {
   }
 
   void move_to_another_session() {
-    const std::string path = testing::TempDir() + "golden_session_" + std::to_string(getpid());
+    const std::string path = testing::TempDir() + "golden_session";
     session_->save(path);
     session_ = new_session();
     session_->restore(path);

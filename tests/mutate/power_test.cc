@@ -5,7 +5,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -121,7 +120,7 @@ TEST(Power, GoldenWithoutItsModelFails) {
   PowerOptions options = quick();
   options.faults = "scale-missing";
   options.noise_runs = 0;
-  const fs::path folder = fs::path(testing::TempDir()) / ("lost_" + std::to_string(getpid()));
+  const fs::path folder = fs::path(testing::TempDir()) / "lost";
   fs::create_directories(folder);
   fs::copy(fs::path(options.golden_folder) / "tinyllama", folder / "tinyllama");
   options.golden_folder = folder.string();
@@ -137,7 +136,7 @@ TEST(Power, GoldenWithoutItsModelFails) {
 TEST(Power, IncompleteLogsNeverPass) {
   namespace fs = std::filesystem;
   PowerOptions options = quick();
-  const fs::path folder = fs::path(testing::TempDir()) / ("four_" + std::to_string(getpid()));
+  const fs::path folder = fs::path(testing::TempDir()) / "four";
   fs::create_directories(folder);
   for (const char* model : {"tinyllama", "gpt2", "phi3", "mixtral"}) {
     fs::create_directory_symlink(fs::path(options.golden_folder) / model, folder / model);

@@ -66,8 +66,11 @@ void explain(const Feature& feature, const Precision& precision, const std::stri
   }
   if (comparison.causes.empty()) return;
   const Cause& cause = comparison.causes.front();
-  // Of engines that round, rounding is no mistake: how far it may lead decides.
-  if (!full && cause.name == kRounding) return;
+  // Rounding is no mistake: how far it may lead decides.
+  if (cause.name == kRounding && (!full || error <= precision.tolerance)) {
+    cell.text = cause.sentence;
+    return;
+  }
   // What explains nearly all squares may leave far more than rounding does.
   if (!(std::sqrt(std::max(0.0, 1.0 - cause.explained)) * error <= most)) {
     cell.text = "in part, " + cause.sentence;
@@ -205,7 +208,8 @@ void judge(const Feature& feature, const Precision& precision, const std::string
   if (cell.finding != Finding::kDiffers) return;
   if (error <= precision.tolerance) {
     cell.finding = Finding::kHonoured;
-    cell.text = fmt::format("is off by {:.1e}, which {} may cost", error, precision.name);
+    cell.text = fmt::format("is off by {:.1e}, which {} may cost{}{}", error, precision.name,
+                            cell.text.empty() ? "" : ": ", cell.text);
     require_evidence(feature, precision.tolerance, folder, cell);
     require_right_checkpoints(feature, precision, cell);
   } else if (std::isfinite(error)) {

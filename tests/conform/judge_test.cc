@@ -467,6 +467,22 @@ TEST_F(Judge, RoundingIsNoMistakeOfAnEngineThatRounds) {
   EXPECT_GT(cell.error->rel_l2, 1e-3);
 }
 
+// What 16 bits cost an engine in float32, such as llama.cpp's table of GELU, is no mistake, but is
+// said.
+TEST_F(Judge, RoundingWithinThePrecisionIsHonouredAndNamed) {
+  LogOptions whole;
+  whole.head_values = kAllValues;
+  write_mutant_log({.model_path = path("model"),
+                    .fault = "inputs-f16",
+                    .layer = {},
+                    .tokens = feature().tokens,
+                    .log = {path("log.jsonl"), whole, CheckpointSet("layers")}});
+  const TableCell cell = judged(path("log.jsonl"));
+  EXPECT_EQ(cell.finding, Finding::kHonoured) << cell.text;
+  EXPECT_GT(cell.error->rel_l2, 1e-5);
+  EXPECT_THAT(cell.text, testing::ContainsRegex("which float32 may cost: .*f16"));
+}
+
 TEST_F(Judge, PrecisionsAreKnown) {
   EXPECT_LT(find_precision("float32", "x").clean, find_precision("bfloat16", "x").clean);
   EXPECT_THAT([] { find_precision("float8", "engines.json"); },

@@ -277,7 +277,10 @@ void Forensics::find_stale_runs(const Record& record, int32_t checkpoint,
     const auto here = token_at(header, record.token_idx);
     const auto there = token_at(header, held.before_token);
     const bool may_be_one_token = !here || !there || *here == *there;
-    if (longest >= kShortestRun && longest < static_cast<int64_t>(common) &&
+    // A head that looks at one position alone gives that one's values, token after token.
+    const bool attends = parse_checkpoint_name(record.checkpoint).op == "attn";
+    const int64_t least = attends ? static_cast<int64_t>(common / 2) + 1 : kShortestRun;
+    if (longest >= std::max(least, kShortestRun) && longest < static_cast<int64_t>(common) &&
         !(may_be_one_token && (rotates_first_heads(record.checkpoint, header) ||
                                depends_only_on_tokens(record.checkpoint, header)))) {
       suspicions_.push_back({SuspicionKind::kStale, checkpoint, record.token_idx, begin, longest,

@@ -303,6 +303,8 @@ TEST_F(ForensicsTest, UnrotatedRestOfEqualTokensIsNoStaleBuffer) {
   };
   EXPECT_THAT(of_heads("layer_0_k_rope"), IsEmpty());
   EXPECT_THAT(of_heads("layer_1_k_rope"), ElementsAre(SuspicionKind::kRepeat));
+  EXPECT_THAT(kinds_of("layer_0_attn", equal), IsEmpty()) << "heads that look at one position";
+  std::copy(before.begin() + 40, before.end(), after.begin() + 40);
   EXPECT_THAT(kinds_of("layer_0_attn", equal), ElementsAre(SuspicionKind::kStale));
 }
 

@@ -149,6 +149,8 @@ void Forensics::add(const Record& record, int32_t checkpoint, const std::vector<
   facts.n = std::ssize(values);
   std::copy_n(values.begin(), facts.first.size(), facts.first.begin());
   std::copy_n(values.end() - kLastValues, kLastValues, facts.last.begin());
+  const std::span<const float> middle = values.subspan(4, values.size() - 4 - kLastValues);
+  facts.middle = hash_of(middle);
   for (const Garbage& garbage : found) {
     if (garbage.reason != GarbageReason::kHeapMetadata) {
       if (garbage.index >= 0 && garbage.index < 4) {
@@ -160,7 +162,7 @@ void Forensics::add(const Record& record, int32_t checkpoint, const std::vector<
     facts.last_known = facts.last_known || garbage.index >= facts.n - 2;
   }
   held.facts.push_back(facts);
-  for (const float value : values.subspan(4, values.size() - 4 - kLastValues)) {
+  for (const float value : middle) {
     ++held.middle.values;
     held.middle.zeros += value == 0 ? 1 : 0;
     held.middle.denormals += is_denormal(value) ? 1 : 0;
@@ -293,7 +295,8 @@ void Forensics::find_stale_runs(const Record& record, int32_t checkpoint,
 }
 
 // Marks the words at 2 * `word` whose high halves print as 0 and whose low halves share their high
-// bits with those of neighbouring records.
+// bits with those of neighbouring records. Records that are alike elsewhere, too, are of equal
+// tokens, and count once.
 void Forensics::find_shared_bits(Checkpoint& checkpoint, size_t word) {
   std::vector<Facts*> candidates;
   for (Facts& facts : checkpoint.facts) {
@@ -301,11 +304,15 @@ void Forensics::find_shared_bits(Checkpoint& checkpoint, size_t word) {
   }
   for (size_t begin = 0; begin < candidates.size(); begin += kWindow) {
     const size_t end = std::min(begin + kWindow, candidates.size());
-    std::map<uint16_t, size_t> prefixes;
-    for (size_t i = begin; i < end; ++i) ++prefixes[pointer_prefix(candidates[i]->first[2 * word])];
-    if (end - begin < kMinPointers || 2 * prefixes.size() > end - begin) continue;
+    std::map<uint16_t, std::set<uint64_t>> prefixes;
+    size_t unlike = 0;
     for (size_t i = begin; i < end; ++i) {
-      if (prefixes[pointer_prefix(candidates[i]->first[2 * word])] >= 2) {
+      const Facts& facts = *candidates[i];
+      unlike += prefixes[pointer_prefix(facts.first[2 * word])].insert(facts.middle).second ? 1 : 0;
+    }
+    if (unlike < kMinPointers || 2 * prefixes.size() > unlike) continue;
+    for (size_t i = begin; i < end; ++i) {
+      if (prefixes[pointer_prefix(candidates[i]->first[2 * word])].size() >= 2) {
         candidates[i]->pointer[word] = true;
       }
     }

@@ -82,6 +82,7 @@ class Forensics {
     int64_t token_idx = 0;
     std::array<float, 4> first{};
     std::array<float, 2> last{};
+    uint64_t middle = 0;            // a hash of the values between
     int64_t n = 0;                  // values logged
     std::array<bool, 2> odd{};      // whether the words at 0 and 2 hold other garbage
     std::array<bool, 2> pointer{};  // whether the words at 0 and 2 are known to be some

@@ -108,6 +108,20 @@ TEST_F(ForensicsTest, DeadUnitsAreNoPointers) {
   EXPECT_THAT(analysis.suspicions, IsEmpty());
 }
 
+// Breaks if a token whose stored embedding has a zero there were garbage where it comes again.
+TEST_F(ForensicsTest, RecordsOfEqualTokensAreNoPointersOfOneHeap) {
+  std::vector<float> again = normal_values(64, 1000);
+  again[1] = 0;
+  std::string log;
+  for (int token = 0; token < 60; ++token) {
+    log += line("embedding", token,
+                token % 17 == 13 ? again : normal_values(64, static_cast<unsigned>(token)));
+  }
+  const Analysis analysis = analyze_log(put("a.jsonl", log));
+  EXPECT_EQ(analysis.garbage_values, 0);
+  EXPECT_THAT(analysis.suspicions, IsEmpty());
+}
+
 TEST_F(ForensicsTest, TensorsOfManyZerosOrDenormalsHaveNoPointers) {
   std::string log;
   for (int token = 0; token < 40; ++token) {

@@ -41,7 +41,8 @@ bool Decoder::is_common(const ModelConfig& config, const Weights& weights) {
          config.attention_soft_cap == 0.0F && config.logit_soft_cap == 0.0F &&
          config.attention_temperature == 0.0F && weights.output.bias == nullptr &&
          std::ranges::all_of(config.layers, [&](const LayerConfig& layer) {
-           return layer.ops == first.ops && layer.window == first.window && !layer.local_rope;
+           return layer.ops == first.ops && layer.window == first.window && !layer.local_rope &&
+                  !layer.own_heads;
          });
 }
 

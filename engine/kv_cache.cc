@@ -33,7 +33,7 @@ KvCache::KvCache(const ModelConfig& config, KvType type, int64_t capacity, Memor
     if (op != each.ops.end()) {
       layer.type = op->kind == OpKind::kConv ? KvType::kF32 : type;
       const auto bytes_of = [&](Checkpoint input) {
-        return static_cast<size_t>(config.width(find_spec(each.ops, input)->width)) *
+        return static_cast<size_t>(config.width(find_spec(each.ops, input)->width, each)) *
                kv_element_bytes(layer.type);
       };
       const auto kept = op->inputs().subspan(static_cast<size_t>(first_read_back(*op)));

@@ -29,12 +29,13 @@ std::span<const OpSpec> step_at(std::span<const OpSpec> ops, size_t first) {
 
 }  // namespace
 
-LayerPlan::LayerPlan(std::span<const OpSpec> ops, const ModelConfig& config)
+LayerPlan::LayerPlan(const LayerConfig& layer, const ModelConfig& config)
     : buffers_{config.embedding_length} {
+  const std::span<const OpSpec> ops = layer.ops;
   for (size_t i = 0; i < ops.size();) {
     steps_.push_back(step_at(ops, i));
     i += steps_.back().size();
-    for (const OpSpec& op : steps_.back()) place(op, config.width(op.width), ops.subspan(i));
+    for (const OpSpec& op : steps_.back()) place(op, config.width(op.width, layer), ops.subspan(i));
   }
   for (size_t i = ops.size(); i-- > 0;) {  // who reads a result comes after it
     const bool back = reads_back(ops[i].kind);

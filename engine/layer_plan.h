@@ -13,8 +13,8 @@ namespace assay {
 // where the op allows it. The residual stream is in buffer 0 between the layers.
 class LayerPlan {
  public:
-  // `ops`, which must outlive the plan, with the widths of `config`.
-  LayerPlan(std::span<const OpSpec> ops, const ModelConfig& config);
+  // Of the ops of `layer`, which must outlive the plan, with their widths in `config`.
+  LayerPlan(const LayerConfig& layer, const ModelConfig& config);
 
   // One op each, or neighbouring products of the same input.
   const std::vector<std::span<const OpSpec>>& steps() const { return steps_; }

@@ -152,6 +152,11 @@ class TensorBinder {
     return result;
   }
 
+  // Of a norm without weights.
+  const float* ones(int64_t width) {
+    return floats_.emplace_back(static_cast<size_t>(width), 1.0F).data();
+  }
+
   // `width` numbers in rows of `columns`.
   Norm norm(const std::string& name, int64_t width, int64_t columns, Presence bias) {
     Norm result;
@@ -242,6 +247,12 @@ void check_decay(std::span<const float> decay, const std::string& name, const st
   }
 }
 
+void check_scale(float scale, const std::string& name, const std::string& path) {
+  if (std::isfinite(scale)) return;
+  throw Error(fmt::format("tensor '{}.weight' holds {}, which is not a finite number", name, scale),
+              path);
+}
+
 // The weights of a layer. A tensor that several ops share has the rows of each, one after the
 // other; so has attn_qkv, which a file may have in the place of attn_q, attn_k and attn_v. In the
 // place of attn_kv_b it may have attn_k_b and attn_v_b, and in that of linear attention's attn_qkv
@@ -250,7 +261,9 @@ Layer bind_layer(TensorBinder& binder, int64_t number, const ModelConfig& config
                  const std::string& path) {
   Layer layer;
   const std::string prefix = fmt::format("blk.{}.", number);
-  const std::span<const OpSpec> ops = config.layer(number).ops;
+  const LayerConfig& own = config.layer(number);
+  const std::span<const OpSpec> ops = own.ops;
+  const auto width = [&](Width of) { return config.width(of, own); };
   if (find_spec(ops, Checkpoint::kExperts) != nullptr && config.routing.n_experts == 0) {
     throw Error(fmt::format("layer {} has experts, and key '{}.{}' does not say how many", number,
                             config.architecture->name, hyperparameter::kExpertCount),
@@ -263,23 +276,29 @@ Layer bind_layer(TensorBinder& binder, int64_t number, const ModelConfig& config
   for (size_t i = 0; i < ops.size();) {
     const OpSpec& first = ops[i];
     const std::string name = prefix + std::string(tensor_of(first));
-    if (first.kind == OpKind::kNorm) {
-      layer.norm(first.out) = binder.norm(name, config.width(first.weight_width()),
-                                          config.width(first.norm_width), first.bias);
+    if (first.kind == OpKind::kNorm && first.tensor.empty()) {
+      layer.norm(first.out).weight = binder.ones(width(first.weight_width()));
+    } else if (first.kind == OpKind::kNorm) {
+      layer.norm(first.out) =
+          binder.norm(name, width(first.weight_width()), width(first.norm_width), first.bias);
     }
     if (first.kind == OpKind::kExpertLinear) {
       const int64_t n_used = config.routing.n_used;
       const Width input = find_spec(ops, first.in.front())->width;
-      const int64_t columns = config.width(input) / (input == Width::kExpertInner ? n_used : 1);
-      layer.linear(first.out) = binder.experts(name, config.width(first.width) / n_used, columns,
+      const int64_t columns = width(input) / (input == Width::kExpertInner ? n_used : 1);
+      layer.linear(first.out) = binder.experts(name, width(first.width) / n_used, columns,
                                                config.routing.n_experts, first.bias);
     }
     if (first.kind == OpKind::kAttention && !first.tensor.empty()) {
       layer.extra.sinks = binder.kept_vector(name + ".weight", config.n_heads);
     }
+    if (first.kind == OpKind::kAdd && !first.tensor.empty() && binder.has(name + ".weight")) {
+      layer.extra.scale = binder.vector(name + ".weight", 1).front();
+      check_scale(layer.extra.scale, name, path);
+    }
     if (first.kind == OpKind::kConv) {
-      layer.extra.conv = binder.kept_vector(
-          name + ".weight", config.width(first.width) * config.conv_taps, config.conv_taps);
+      layer.extra.conv = binder.kept_vector(name + ".weight", width(first.width) * config.conv_taps,
+                                            config.conv_taps);
     }
     if (first.kind == OpKind::kDelta) {
       layer.extra.decay = binder.kept_vector(name, config.delta.n_value_heads);
@@ -299,9 +318,9 @@ Layer bind_layer(TensorBinder& binder, int64_t number, const ModelConfig& config
     for (; end < ops.size() && ops[end].kind == OpKind::kLinear &&
            tensor_of(ops[end]) == tensor_of(first);
          ++end) {
-      rows += config.width(ops[end].width);
+      rows += width(ops[end].width);
     }
-    const int64_t columns = config.width(input_width(ops, first));
+    const int64_t columns = width(input_width(ops, first));
     const bool is_there = binder.has(name + ".weight");
     const bool is_of_linear =
         first.out == Checkpoint::kLinearQkv || first.out == Checkpoint::kLinearZ;
@@ -311,7 +330,7 @@ Layer bind_layer(TensorBinder& binder, int64_t number, const ModelConfig& config
                              ? binder.part_of_ssm_in(prefix, config, first.out)
                              : binder.linear(name, rows, columns, first.bias);
     for (int64_t row = 0; i < end; ++i) {
-      const int64_t count = config.width(ops[i].width);
+      const int64_t count = width(ops[i].width);
       layer.linear(ops[i].out) = rows_of(whole, row, count);
       row += count;
     }

@@ -20,7 +20,7 @@ struct Linear {
 };
 
 struct Norm {
-  const float* weight = nullptr;  // [weight_width]
+  const float* weight = nullptr;  // [weight_width]; of a norm without, all 1
   const float* bias = nullptr;    // [weight_width], LayerNorm only
 };
 
@@ -31,6 +31,7 @@ struct Extra {
   const float* conv = nullptr;         // [width, conv_taps] of kConv
   const float* decay = nullptr;        // [n_value_heads] of kDelta: DeltaCall::a
   const float* dt = nullptr;           // [n_value_heads] of kDelta
+  float scale = 1.0F;                  // of kOutput, which is multiplied by it
 };
 
 // The weights of a layer's ops, by the checkpoint that each computes. Those of other ops are empty.

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "engine/config_keys.h"
+#include "engine/heads_config.h"
 #include "engine/linear_config.h"
 #include "engine/rope_sections.h"
 #include "engine/routing_config.h"
@@ -17,9 +18,7 @@ namespace assay {
 namespace {
 
 constexpr int64_t kMaxLayers = 4096;
-constexpr int64_t kMaxWidth = int64_t{1} << 20;
 constexpr int64_t kMaxPositions = int64_t{1} << 31;
-constexpr int64_t kMaxHeadLength = 65536;
 
 // Parts of a large model; the first of them has the hyperparameters.
 void reject_part(const Gguf& gguf) {
@@ -37,65 +36,6 @@ const Architecture& read_architecture(const Gguf& gguf) {
                 gguf.path(), fmt::format("it runs {}", architecture_names()));
   }
   return *architecture;
-}
-
-// Of latent attention: each head has keys and values of its own, whatever the file says for engines
-// that do without. Older files state the lengths of a head as other architectures' do.
-void read_latent_heads(const ConfigKeys& keys, ModelConfig& config) {
-  using namespace hyperparameter;
-  config.kv_lora_rank = keys.count(kKvLoraRank, kMaxWidth);
-  if (keys.has(kQLoraRank)) config.q_lora_rank = keys.count(kQLoraRank, kMaxWidth);
-  config.n_kv_heads = config.n_heads;
-  const bool own = keys.has(kLatentKeyLength);
-  config.head_dim = keys.count(own ? kLatentKeyLength : kKeyLength, kMaxHeadLength);
-  config.value_dim = keys.count(own ? kLatentValueLength : kValueLength, kMaxHeadLength);
-}
-
-// The number of each layer, where the file has an array of them; empty where it has one for all.
-std::vector<int64_t> kv_heads_of_layers(const ConfigKeys& keys) {
-  constexpr std::string_view kKey = hyperparameter::kHeadCountKv;
-  const std::vector<int64_t> heads = keys.array_of_layers(kKey);
-  if (heads.empty()) return heads;
-  const int64_t most = std::ranges::max(heads);
-  for (const int64_t count : heads) {
-    if (count < 0 || count > kMaxHeads) {
-      keys.reject(kKey, fmt::format("is {} in a layer, allowed are 0 to {}", count, kMaxHeads));
-    }
-    if (count != most && count != 0) {
-      keys.reject(kKey, fmt::format("is {} in one layer and {} in another", most, count),
-                  "Assay runs models with as many key-value heads in all layers with attention");
-    }
-  }
-  return heads;
-}
-
-void read_heads(const ConfigKeys& keys, ModelConfig& config) {
-  config.n_heads = keys.count_of_layers(hyperparameter::kHeadCount, kMaxHeads);
-  if (has_checkpoint(*config.architecture, Checkpoint::kKvA)) {
-    return read_latent_heads(keys, config);
-  }
-  const std::vector<int64_t> heads = kv_heads_of_layers(keys);
-  config.n_kv_heads = heads.empty()
-                          ? keys.count(hyperparameter::kHeadCountKv, kMaxHeads, config.n_heads)
-                          : std::ranges::max(heads);
-  if (config.n_kv_heads == 0) config.n_kv_heads = config.n_heads;  // no layer has attention
-  if (config.n_heads % config.n_kv_heads != 0) {
-    keys.reject(hyperparameter::kHeadCountKv,
-                fmt::format("is {}, which does not divide the {} query heads", config.n_kv_heads,
-                            config.n_heads));
-  }
-  if (!keys.has(hyperparameter::kKeyLength) && config.embedding_length % config.n_heads != 0) {
-    keys.reject(hyperparameter::kHeadCount, fmt::format("is {}, which does not divide the width {}",
-                                                        config.n_heads, config.embedding_length));
-  }
-  config.head_dim = keys.count(hyperparameter::kKeyLength, kMaxHeadLength,
-                               std::max<int64_t>(1, config.embedding_length / config.n_heads));
-  config.value_dim = keys.count(hyperparameter::kValueLength, kMaxHeadLength, config.head_dim);
-  if (config.value_dim != config.head_dim) {
-    keys.reject(hyperparameter::kValueLength,
-                fmt::format("is {} and the key length {}; Assay runs models where they are equal",
-                            config.value_dim, config.head_dim));
-  }
 }
 
 bool is_all_zero(const ConfigKeys& keys, std::string_view key) {
@@ -241,40 +181,6 @@ void check_dense(const ConfigKeys& keys, int64_t number, std::span<const OpSpec>
                           is_dense ? "lacks" : "has"));
 }
 
-// Tensors and a file that says which layers have attention must agree.
-void check_attention(const ConfigKeys& keys, std::span<const int64_t> heads, int64_t number,
-                     std::span<const OpSpec> layer) {
-  const bool attends = find_spec(layer, Checkpoint::kAttn) != nullptr;
-  if (heads.empty() || attends == (heads[static_cast<size_t>(number)] > 0)) return;
-  keys.reject(hyperparameter::kHeadCountKv,
-              fmt::format("is {} in layer {}, which {} attention",
-                          heads[static_cast<size_t>(number)], number, attends ? "has" : "lacks"));
-}
-
-// What may be of its own in layers with a window: the rotary base, and elsewhere sizes.
-void read_windowed_heads(const ConfigKeys& keys, ModelConfig& config) {
-  using namespace hyperparameter;
-  const Architecture& architecture = *config.architecture;
-  const double base = keys.positive(kLocalRopeBase, architecture.local_rope_base > 0.0
-                                                        ? architecture.local_rope_base
-                                                        : config.rope_freq_base);
-  if (architecture.local_rope) {
-    config.local_rope_freq_base = base;
-  } else if (base != config.rope_freq_base) {
-    keys.reject(kLocalRopeBase, fmt::format("is {}", base),
-                "Assay knows one rotary base for all layers of this architecture");
-  }
-  const auto check = [&](std::string_view key, int64_t others) {
-    const int64_t stated = keys.integer(key, others);
-    if (stated == others) return;
-    keys.reject(key, fmt::format("is {}, and {} in layers without a window", stated, others),
-                "Assay runs models where it is the same in all layers");
-  };
-  check(kWindowedKeyLength, config.head_dim);
-  check(kWindowedValueLength, config.value_dim);
-  check(kWindowedRopeDimensions, config.rotary_dim);
-}
-
 // Where no layer is without a window, llama.cpp reads nothing that says which are.
 void check_window(const ConfigKeys& keys, const Architecture& architecture, int64_t number,
                   const LayerConfig& layer) {
@@ -293,9 +199,9 @@ void read_layers(const ConfigKeys& keys, ModelConfig& config) {
   const std::vector<bool> windowed = has_window
                                          ? windowed_layers(keys, config)
                                          : std::vector<bool>(static_cast<size_t>(config.n_layers));
-  if (std::ranges::find(windowed, true) != windowed.end()) read_windowed_heads(keys, config);
+  const std::optional<HeadSizes> windowed_heads = read_windowed_heads(keys, windowed, config);
   const std::vector<bool> rotated = rotated_layers(keys, config, windowed);
-  const std::vector<int64_t> heads = kv_heads_of_layers(keys);
+  const std::vector<int64_t> heads = keys.array_of_layers(hyperparameter::kHeadCountKv);
   const std::vector<bool> linear = linear_layers(keys, config);
   for (int64_t i = 0; i < config.n_layers; ++i) {
     LayerConfig layer;
@@ -311,6 +217,7 @@ void read_layers(const ConfigKeys& keys, ModelConfig& config) {
     const bool has_own_window = windowed[static_cast<size_t>(i)];
     layer.window = has_own_window ? config.sliding_window : 0;
     layer.local_rope = has_own_window && config.local_rope_freq_base > 0.0;
+    if (has_own_window) layer.own_heads = windowed_heads;
     check_dense(keys, i, layer.ops);
     check_attention(keys, heads, i, layer.ops);
     if (!linear.empty()) check_linear(keys, i, linear[static_cast<size_t>(i)], layer.ops);
@@ -433,11 +340,11 @@ ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
     config.n_ignored_layers = keys.count(hyperparameter::kNextnLayers, config.n_layers - 1);
     config.n_layers -= config.n_ignored_layers;
   }
-  config.embedding_length = keys.count(hyperparameter::kEmbeddingLength, kMaxWidth);
+  config.embedding_length = keys.count(hyperparameter::kEmbeddingLength, kMaxModelWidth);
   config.feed_forward_length =
       has_dense_feed_forward(*config.architecture)
-          ? keys.count_of_layers(hyperparameter::kFeedForwardLength, kMaxWidth)
-          : keys.count_of_layers(hyperparameter::kFeedForwardLength, kMaxWidth, 0);
+          ? keys.count_of_layers(hyperparameter::kFeedForwardLength, kMaxModelWidth)
+          : keys.count_of_layers(hyperparameter::kFeedForwardLength, kMaxModelWidth, 0);
   config.context_length = keys.count(hyperparameter::kContextLength, kMaxPositions);
   read_routing(keys, config);
   read_heads(keys, config);
@@ -468,14 +375,19 @@ const OpSpec* ModelConfig::find(Checkpoint checkpoint) const {
 }
 
 double ModelConfig::multiplier(Multiplier which) const {
+  if (which == Multiplier::kAttention) return attention_scale(heads());
   const double stated = multipliers[static_cast<size_t>(which)];
   if (stated > 0.0) return stated;
-  if (which == Multiplier::kEmbedding && architecture->embedding_root) {
-    return std::sqrt(static_cast<double>(embedding_length));
-  }
-  if (which != Multiplier::kAttention) return 1.0;
+  const bool root = which == Multiplier::kEmbedding && architecture->embedding_root;
+  return root ? std::sqrt(static_cast<double>(embedding_length)) : 1.0;
+}
+
+double ModelConfig::attention_scale(const HeadSizes& sizes) const {
+  const double stated = multipliers[static_cast<size_t>(Multiplier::kAttention)];
+  if (stated > 0.0) return stated;
+  if (!architecture->attention_root) return 1.0;
   const bool wide = architecture->wide_scale_layers == n_layers;
-  return 1.0 / std::sqrt(static_cast<double>(wide ? embedding_length / n_heads : head_dim));
+  return 1.0 / std::sqrt(static_cast<double>(wide ? embedding_length / n_heads : sizes.head_dim));
 }
 
 }  // namespace assay

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -17,12 +18,22 @@ namespace assay {
 constexpr int64_t kMaxHeads = 65535;  // as many rows of blocks as a CUDA device can launch
 constexpr int64_t kMaxConvTaps = 64;
 
+// The heads of one layer, but for the number of those of queries, which is the model's.
+struct HeadSizes {
+  int64_t n_kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t value_dim = 0;
+  int64_t rotary_dim = 0;
+  bool operator==(const HeadSizes&) const = default;
+};
+
 // One layer of a model.
 struct LayerConfig {
   std::vector<OpSpec> ops;
-  int64_t window = 0;       // that its attention sees; 0: all
-  bool local_rope = false;  // rotates by the local base
-  Xielu xielu;              // of its activation, if that is kXielu
+  std::optional<HeadSizes> own_heads;  // where they are not the model's
+  int64_t window = 0;                  // that its attention sees; 0: all
+  bool local_rope = false;             // rotates by the local base
+  Xielu xielu;                         // of its activation, if that is kXielu
   bool operator==(const LayerConfig&) const = default;
 };
 
@@ -82,23 +93,36 @@ struct ModelConfig {
   double yarn_score_factor = 1.0;            // multiplies the attention's scores
   int64_t rope_original_context_length = 0;  // up to here the short factors hold
 
+  // Of all layers but those with heads of their own.
+  HeadSizes heads() const { return {n_kv_heads, head_dim, value_dim, rotary_dim}; }
+  HeadSizes heads(const LayerConfig& layer) const { return layer.own_heads.value_or(heads()); }
+  HeadSizes heads(int64_t number) const { return heads(layer(number)); }
+
+  // Of layers with local_rope.
+  int64_t local_rotary_dim() const {
+    const auto found = std::ranges::find(layers, true, &LayerConfig::local_rope);
+    return found == layers.end() ? rotary_dim : heads(*found).rotary_dim;
+  }
+
   int64_t q_width() const { return n_heads * head_dim; }
   int64_t kv_width() const { return n_kv_heads * head_dim; }
   int64_t unrotated_dim() const { return head_dim - rotary_dim; }
   // Where the rotated part of a head begins.
   int64_t first_turned() const { return architecture->rotated_end ? unrotated_dim() : 0; }
-  int64_t width(Width width) const {
+  int64_t width(Width of) const { return width(of, heads()); }
+  int64_t width(Width of, const LayerConfig& layer) const { return width(of, heads(layer)); }
+  int64_t width(Width width, const HeadSizes& sizes) const {
     switch (width) {
       case Width::kQ:
-        return q_width();
+        return n_heads * sizes.head_dim;
       case Width::kKv:
-        return kv_width();
+        return sizes.n_kv_heads * sizes.head_dim;
       case Width::kValues:
-        return n_kv_heads * value_dim;
+        return sizes.n_kv_heads * sizes.value_dim;
       case Width::kAttended:
-        return n_heads * value_dim;
+        return n_heads * sizes.value_dim;
       case Width::kHead:
-        return head_dim;
+        return sizes.head_dim;
       case Width::kQLatent:
         return q_lora_rank;
       case Width::kKvLatent:
@@ -126,7 +150,7 @@ struct ModelConfig {
       case Width::kOne:
         return 1;
       case Width::kGatedQ:
-        return 2 * q_width();
+        return 2 * n_heads * sizes.head_dim;
       case Width::kLinearQkv:
         return delta.qkv_width();
       case Width::kLinearValues:
@@ -158,6 +182,8 @@ struct ModelConfig {
   }
   // As the file states it, or what the architecture has.
   double multiplier(Multiplier which) const;
+  // Multiplier::kAttention, of heads of this size.
+  double attention_scale(const HeadSizes& sizes) const;
   // What a result is multiplied by; 1 in most networks.
   float embedding_factor() const { return static_cast<float>(multiplier(Multiplier::kEmbedding)); }
   float residual_factor() const { return static_cast<float>(multiplier(Multiplier::kResidual)); }
@@ -192,13 +218,14 @@ struct ModelConfig {
   }
 
   AttentionShape attention_shape(int64_t layer) const {
+    const HeadSizes sizes = heads(layer);
     return {.n_heads = n_heads,
-            .n_kv_heads = n_kv_heads,
-            .head_dim = head_dim,
-            .scale = static_cast<float>(multiplier(Multiplier::kAttention) * yarn_score_factor),
+            .n_kv_heads = sizes.n_kv_heads,
+            .head_dim = sizes.head_dim,
+            .scale = static_cast<float>(attention_scale(sizes) * yarn_score_factor),
             .window = layers[static_cast<size_t>(layer)].window,
             .soft_cap = attention_soft_cap,
-            .own_value_dim = value_dim,
+            .own_value_dim = sizes.value_dim,
             .temperature = attention_temperature,
             .temperature_span = rope_original_context_length};
   }

@@ -38,10 +38,11 @@ double own_share(const ModelConfig& config, size_t pair) {
 
 std::vector<double> rotary_frequencies(const ModelConfig& config, const std::vector<float>& factors,
                                        bool local) {
-  std::vector<double> frequencies(static_cast<size_t>(config.rotary_dim / 2));
+  const int64_t rotary_dim = local ? config.local_rotary_dim() : config.rotary_dim;
+  std::vector<double> frequencies(static_cast<size_t>(rotary_dim / 2));
   const double base = local ? config.local_rope_freq_base : config.rope_freq_base;
   for (size_t i = 0; i < frequencies.size(); ++i) {
-    const double exponent = 2.0 * static_cast<double>(i) / static_cast<double>(config.rotary_dim);
+    const double exponent = 2.0 * static_cast<double>(i) / static_cast<double>(rotary_dim);
     const double divisor = factors.empty() ? 1.0 : static_cast<double>(factors[i]);
     const double inverse = std::pow(base, exponent) * divisor;
     frequencies[i] = (local ? 1.0 : config.rope_freq_scale) / inverse;

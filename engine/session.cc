@@ -64,7 +64,7 @@ Session::Session(const Model& model, Kernels& kernels, const SessionOptions& opt
   for (const int64_t width : widths) values_.push_back(rows(width));
   normed_ = rows(config_.embedding_length);
   cos_sin_ = rows(config_.rotary_dim);
-  if (config_.local_rope_freq_base > 0.0) local_cos_sin_ = rows(config_.rotary_dim);
+  if (config_.local_rope_freq_base > 0.0) local_cos_sin_ = rows(config_.local_rotary_dim());
   logits_ = Buffer<float>(memory_, static_cast<size_t>(config_.n_vocab));
   decoder_ = Decoder::make(config_, weights_, kernels_, kv_, rope_factors_);
 }
@@ -74,12 +74,13 @@ void Session::make_plans() {
   std::vector<size_t> which;  // of plans_
   std::vector<size_t> first;  // layer with each
   for (size_t i = 0; i < layers.size(); ++i) {
-    const auto same = std::ranges::find_if(
-        first, [&](size_t other) { return layers[other].ops == layers[i].ops; });
+    const auto same = std::ranges::find_if(first, [&](size_t other) {
+      return layers[other].ops == layers[i].ops && layers[other].own_heads == layers[i].own_heads;
+    });
     which.push_back(static_cast<size_t>(same - first.begin()));
     if (same != first.end()) continue;
     first.push_back(i);
-    plans_.emplace_back(layers[i].ops, config_);
+    plans_.emplace_back(layers[i], config_);
   }
   for (const size_t plan : which) plan_of_.push_back(&plans_[plan]);
 }
@@ -198,7 +199,7 @@ void Session::embed(std::span<const int32_t> tokens) {
     const auto angles = rope_table(config_, rope_factors_, n_positions_, n_tokens);
     memory_.upload(angles.data(), angles.size() * sizeof(float), cos_sin_.data());
     if (local_cos_sin_.size() > 0) {
-      const auto local = rope_table(config_, rope_factors_, n_positions_, n_tokens, true);
+      const auto local = rope_table(config_, {}, n_positions_, n_tokens, true);
       memory_.upload(local.data(), local.size() * sizeof(float), local_cos_sin_.data());
     }
   }
@@ -234,7 +235,7 @@ void Session::run_step(std::span<const OpSpec> ops, int layer, const TokenRange&
       run_op(together.front(), layer, tokens);
     }
     for (const OpSpec& op : together) {
-      observe(site(op.out, layer, tokens), config_.width(op.width),
+      observe(site(op.out, layer, tokens), width(op.width, layer),
               value(op.out, layer, tokens.first));
     }
   }
@@ -255,8 +256,9 @@ void Session::run_products(std::span<const OpSpec> ops, int layer, const TokenRa
 void Session::store_kv(const OpSpec& op, int layer, int64_t n_tokens) {
   const auto store = [&](Checkpoint input, void* slot, Checkpoint stored) {
     const Width width = find_spec(config_.layer(layer).ops, input)->width;
-    kernels_.run(StoreKvCall{value(input, layer), kv_.type(layer), n_tokens * config_.width(width),
-                             slot, site(stored, layer, {0, n_tokens})});
+    kernels_.run(StoreKvCall{value(input, layer), kv_.type(layer),
+                             n_tokens * this->width(width, layer), slot,
+                             site(stored, layer, {0, n_tokens})});
   };
   if (op.kind == OpKind::kDelta) return;  // which has a state instead
   const bool attends = op.kind == OpKind::kAttention;
@@ -268,7 +270,7 @@ void Session::store_kv(const OpSpec& op, int layer, int64_t n_tokens) {
 
 void Session::run_op(const OpSpec& op, int layer, const TokenRange& tokens) {
   const OpSite here = site(op.out, layer, tokens);
-  const int64_t count = tokens.count * config_.width(op.width);
+  const int64_t count = tokens.count * width(op.width, layer);
   const float* x = value(op.in[0], layer, tokens.first);
   const float* second = op.n_inputs > 1 ? value(op.in[1], layer, tokens.first) : nullptr;
   float* out = value(op.out, layer, tokens.first);
@@ -276,12 +278,14 @@ void Session::run_op(const OpSpec& op, int layer, const TokenRange& tokens) {
     case OpKind::kNorm:
       run_norm(op, layer, tokens);
       break;
-    case OpKind::kRope:
-      kernels_.run(RopeCall{x, angles(layer) + tokens.first * config_.rotary_dim,
+    case OpKind::kRope: {
+      const HeadSizes sizes = config_.heads(layer);
+      kernels_.run(RopeCall{x, angles(layer) + tokens.first * sizes.rotary_dim,
                             config_.architecture->rope_pairing, tokens.count,
-                            config_.width(op.width) / config_.head_dim, config_.head_dim,
-                            config_.rotary_dim, out, here, config_.first_turned()});
+                            width(op.width, layer) / sizes.head_dim, sizes.head_dim,
+                            sizes.rotary_dim, out, here, config_.first_turned()});
       break;
+    }
     case OpKind::kHeads:
       kernels_.run(HeadsCall{x, second, config_.head_parts(op), tokens.count,
                              config_.n_heads_of(op), out, here});
@@ -309,8 +313,7 @@ void Session::run_op(const OpSpec& op, int layer, const TokenRange& tokens) {
       break;
     }
     case OpKind::kAdd:
-      kernels_.run(AddCall{x, second, count, out, here,
-                           op.out == Checkpoint::kFfnOut ? 1.0F : config_.residual_factor()});
+      run_add(op, layer, tokens);
       break;
     case OpKind::kSelect:
     case OpKind::kWeigh:
@@ -321,7 +324,7 @@ void Session::run_op(const OpSpec& op, int layer, const TokenRange& tokens) {
       break;
     case OpKind::kMix:
       kernels_.run(MixCall{x, second, tokens.count, config_.routing_of(op.out).n_used,
-                           config_.width(op.width), out, here});
+                           width(op.width, layer), out, here});
       break;
     case OpKind::kEmbedding:  // outside of the layers
     case OpKind::kLinear:
@@ -329,8 +332,22 @@ void Session::run_op(const OpSpec& op, int layer, const TokenRange& tokens) {
   }
 }
 
+void Session::run_add(const OpSpec& op, int layer, const TokenRange& tokens) {
+  const int64_t count = tokens.count * width(op.width, layer);
+  const float scale =
+      op.tensor.empty() ? 1.0F : weights_.layers[static_cast<size_t>(layer)].extra.scale;
+  const OpSite whole = site(op.out, layer, tokens);
+  OpSite sum = whole;
+  sum.finishes = scale == 1.0F;
+  float* out = value(op.out, layer, tokens.first);
+  kernels_.run(AddCall{value(op.in[0], layer, tokens.first), value(op.in[1], layer, tokens.first),
+                       count, out, sum,
+                       op.out == Checkpoint::kFfnOut ? 1.0F : config_.residual_factor()});
+  if (scale != 1.0F) kernels_.run(AddCall{nullptr, out, count, out, whole, scale});
+}
+
 void Session::run_conv(const OpSpec& op, int layer, const TokenRange& tokens) {
-  const int64_t width = config_.width(op.width);
+  const int64_t width = this->width(op.width, layer);
   const OpSite whole = site(op.out, layer, tokens);
   const bool of_one = op.n_inputs == 1;
   OpSite sum = whole;
@@ -352,16 +369,17 @@ void Session::run_conv(const OpSpec& op, int layer, const TokenRange& tokens) {
 
 void Session::run_norm(const OpSpec& op, int layer, const TokenRange& tokens) {
   const Norm& norm = weights_.layers[static_cast<size_t>(layer)].norm(op.out);
-  const int64_t width = config_.width(op.norm_width);
-  const int64_t rows = tokens.count * config_.width(op.width) / width;
-  const int64_t read = config_.width(input_width(config_.layer(layer).ops, op));
+  const LayerConfig& own = config_.layer(layer);
+  const int64_t width = config_.width(op.norm_width, own);
+  const int64_t rows = tokens.count * config_.width(op.width, own) / width;
+  const int64_t read = config_.width(input_width(own.ops, op), own);
   const OpSite whole = site(op.out, layer, tokens);
   OpSite normed = whole;
   normed.finishes = op.n_inputs == 1;
   float* out = value(op.out, layer, tokens.first);
   kernels_.run(NormCall{config_.architecture->norm, value(op.in[0], layer, tokens.first),
                         norm.weight, norm.bias, config_.eps_of(op), rows, width, out, normed,
-                        config_.width(op.weight_width()) / width, tokens.count * read / rows});
+                        config_.width(op.weight_width(), own) / width, tokens.count * read / rows});
   if (op.n_inputs == 1) return;
   kernels_.run(ActivateCall{*op.own_activation, value(op.in[1], layer, tokens.first), out,
                             rows * width, out, whole});

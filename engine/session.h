@@ -125,6 +125,7 @@ class Session {
   void run_logits(int64_t first, int64_t n_tokens);
   void run_all_logits(int64_t n_tokens);
 
+  void run_add(const OpSpec& op, int layer, const TokenRange& tokens);
   void run_conv(const OpSpec& op, int layer, const TokenRange& tokens);
   void run_norm(const OpSpec& op, int layer, const TokenRange& tokens);
   struct Vectors {
@@ -135,6 +136,7 @@ class Session {
   const float* angles(int layer) const {
     return (config_.layer(layer).local_rope ? local_cos_sin_ : cos_sin_).data();
   }
+  int64_t width(Width of, int layer) const { return config_.width(of, config_.layer(layer)); }
   // Where a result of the batch's tokens from `first` on stands while its layer is computed.
   float* value(Checkpoint checkpoint, int layer, int64_t first = 0) {
     const LayerPlan& plan = *plan_of_[static_cast<size_t>(layer)];
@@ -171,7 +173,7 @@ class Session {
   std::vector<Buffer<float>> values_;  // as plans_ say; the first is the residual stream
   Buffer<float> normed_;               // embedding_length, outside of the layers
   Buffer<float> cos_sin_;              // rotary_dim
-  Buffer<float> local_cos_sin_;        // of layers with local_rope
+  Buffer<float> local_cos_sin_;        // local_rotary_dim(), of layers with local_rope
   Buffer<float> logits_;               // [1 or kLogitsTokens, n_vocab]
   std::vector<int32_t> expert_ids_;    // of the layer at hand, [n_tokens, n_used]
   Buffer<int32_t> expert_rows_;        // these three in the backend's memory

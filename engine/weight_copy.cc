@@ -30,7 +30,7 @@ void WeightCopy::copy(const Model& model) {
   weights_.token_embedding = copy(model.token_embedding);
   weights_.position_embedding = copy(model.position_embedding);
   for (size_t i = 0; i < model.layers.size(); ++i) {
-    weights_.layers.push_back(copy(model.layers[i], model.config().layers[i].ops, model.config()));
+    weights_.layers.push_back(copy(model.layers[i], model.config().layers[i], model.config()));
   }
   weights_.output_norm = copy(model.output_norm, width);
   weights_.output = copy(model.output);
@@ -67,21 +67,24 @@ Norm WeightCopy::copy(const Norm& norm, int64_t width) {
   return {copy(norm.weight, width), copy(norm.bias, width)};
 }
 
-Layer WeightCopy::copy(const Layer& layer, std::span<const OpSpec> ops, const ModelConfig& config) {
+Layer WeightCopy::copy(const Layer& layer, const LayerConfig& own, const ModelConfig& config) {
+  const std::span<const OpSpec> ops = own.ops;
   Layer result;
   for (const OpSpec& op : ops) {
     if (op.kind == OpKind::kLinear || op.kind == OpKind::kExpertLinear)
       result.linear(op.out) = copy(layer.linear(op.out));
     if (op.kind == OpKind::kNorm) {
-      result.norm(op.out) = copy(layer.norm(op.out), config.width(op.weight_width()));
+      result.norm(op.out) = copy(layer.norm(op.out), config.width(op.weight_width(), own));
     }
   }
   const auto conv = std::ranges::find(ops, OpKind::kConv, &OpSpec::kind);
-  const int64_t channels = conv == ops.end() ? 0 : config.width(conv->width);
-  result.extra = {copy(layer.extra.sinks, config.n_heads), layer.extra.choice_bias,
+  const int64_t channels = conv == ops.end() ? 0 : config.width(conv->width, own);
+  result.extra = {copy(layer.extra.sinks, config.n_heads),
+                  layer.extra.choice_bias,
                   copy(layer.extra.conv, channels * config.conv_taps),
                   copy(layer.extra.decay, config.delta.n_value_heads),
-                  copy(layer.extra.dt, config.delta.n_value_heads)};
+                  copy(layer.extra.dt, config.delta.n_value_heads),
+                  layer.extra.scale};
   return result;
 }
 

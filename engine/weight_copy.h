@@ -25,7 +25,7 @@ class WeightCopy {
   const float* copy(const float* values, int64_t count);
   Linear copy(const Linear& linear);
   Norm copy(const Norm& norm, int64_t width);
-  Layer copy(const Layer& layer, std::span<const OpSpec> ops, const ModelConfig& config);
+  Layer copy(const Layer& layer, const LayerConfig& own, const ModelConfig& config);
   const void* copy(const void* bytes, size_t count);
 
   Memory& memory_;

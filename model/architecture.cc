@@ -144,6 +144,17 @@ constexpr auto kGemma3Layer = sandwich_layer(
 constexpr auto kGlm4Layer =
     sandwich_layer(rotary_attention(C::kQ, C::kK, Presence::kNever), fused_gated_ffn(C::kFfnNorm));
 
+// Values are normalised, too; where there is no product of their own, they are that of the keys.
+constexpr auto gemma4_layer(const auto& projections, Checkpoint values) {
+  return join(kAttnNorm, projections, qk_norms(W::kHead, W::kHead), v_norm(values),
+              rotary_attention(C::kQNorm, C::kKNorm, C::kVNorm, Presence::kOptional), kPostAttnNorm,
+              add_attn(C::kPostAttnNorm), kFfnNorm, gated_ffn(C::kFfnNorm, Presence::kNever),
+              kPostFfnNorm, add_scaled_ffn(C::kPostFfnNorm, "layer_output_scale"));
+}
+constexpr auto kGemma4Layer = gemma4_layer(qkv(C::kAttnNorm, Presence::kOptional), C::kV);
+constexpr auto kGemma4OfKeys = gemma4_layer(qk(C::kAttnNorm, Presence::kOptional), C::kK);
+constexpr LayerVariant kGemma4Variants[] = {{.ops = kGemma4OfKeys, .without = "attn_v"}};
+
 constexpr auto kRoutedFfn = experts(C::kFfnNorm, C::kFfnOut, Presence::kNever);
 constexpr auto kRoutedAndShared =
     join(experts(C::kFfnNorm, C::kRoutedOut, Presence::kNever), shared_expert(C::kFfnNorm));
@@ -369,6 +380,20 @@ constexpr Architecture kArchitectures[] = {
      .multipliers = bit(Multiplier::kAttention),
      .embedding_root = true,
      .wide_scale_layers = 62,
+     .soft_caps = true},
+    {.name = "gemma4",
+     .layer = kGemma4Layer,
+     .variants = kGemma4Variants,
+     .activation = ActivationKind::kGeluTanh,
+     .rope_freqs = true,
+     .sliding_window = SlidingWindow::kHonoured,
+     .needs_window = true,
+     .window_period = 6,
+     .windowed_heads = true,
+     .local_rope = true,
+     .local_rope_base = 10000.0,
+     .embedding_root = true,
+     .attention_root = false,
      .soft_caps = true},
     {.name = "ernie4_5", .layer = kLlamaLayer, .rope_pairing = RopePairing::kAdjacent},
     {.name = "ernie4_5-moe",

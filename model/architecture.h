@@ -80,6 +80,7 @@ struct Architecture {
   int attention_period = 0;  // every nth layer has full attention, others linear, where the file
                              // does not say which; 0: the file does not say so
   bool grouped_value_heads = false;  // DeltaShape::grouped
+  bool windowed_heads = false;   // layers with a window may have heads of another size and number
   bool local_rope = false;       // layers with a window have a base of their own, and no scaling
   double local_rope_base = 0.0;  // the default of that base; 0: as the others
   unsigned multipliers = 0;      // which of kMultiplierKeys it honours, as bits
@@ -91,6 +92,7 @@ struct Architecture {
   double default_logits_width = 0.0;
   bool embedding_root = false;    // the embedding is multiplied by the root of its width
   int64_t wide_scale_layers = 0;  // with so many layers, scores are scaled by width / heads
+  bool attention_root = true;     // scores are divided by the root of head_dim, else by 1
   bool yarn_whole_pairs = true;   // YaRN's borders are rounded outwards to whole pairs
   YarnLog yarn_log_multiplier = YarnLog::kRefused;
   bool temperature = false;          // may have attention.temperature_scale
@@ -142,6 +144,11 @@ bool depends_on_tokens_alone(const Architecture& architecture, Checkpoint checkp
 constexpr bool is_norm_of_qk(Checkpoint checkpoint) {
   return checkpoint == Checkpoint::kQNorm || checkpoint == Checkpoint::kKNorm ||
          checkpoint == Checkpoint::kQRopeNorm || checkpoint == Checkpoint::kKRopeNorm;
+}
+
+// Whether a module of transformers gives it with heads in a dimension of their own.
+constexpr bool is_norm_of_heads(Checkpoint checkpoint) {
+  return is_norm_of_qk(checkpoint) || checkpoint == Checkpoint::kVNorm;
 }
 
 // Whether all architectures that have the checkpoint have one row of embedding_length elements a

@@ -24,6 +24,7 @@ constexpr std::string_view kOps[kCheckpoints] = {
     "v",
     "q_norm",
     "k_norm",
+    "v_norm",
     "q_rope",
     "k_rope",
     "q_rope_norm",

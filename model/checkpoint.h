@@ -25,6 +25,7 @@ enum class Checkpoint : uint8_t {
   kV,
   kQNorm,
   kKNorm,
+  kVNorm,
   kQRope,
   kKRope,
   kQRopeNorm,

@@ -53,6 +53,8 @@ constexpr HfName kNames[] = {
 };
 
 constexpr HfName kGemma[] = {{"ffn_norm", "pre_feedforward_layernorm"}};
+constexpr HfName kGemma4[] = {
+    kGemma[0], {"layer_output_scale", "layer_scalar"}, {"/v_norm", "self_attn.v_norm"}};
 constexpr HfName kGpt2[] = {{"token_embd", "transformer.wte"},
                             {"position_embd", "transformer.wpe"},
                             {"output_norm", "transformer.ln_f"},
@@ -176,6 +178,13 @@ constexpr HfModel kModels[] = {
      .heads_first = true,
      .norm_plus_one = true,
      .window = HfWindow::kSome},
+    {.model_type = "gemma4_text",
+     .architecture = "gemma4",
+     .names = kGemma4,
+     .rotated_alone = true,
+     .window = HfWindow::kSome,
+     .last_without_window = true,
+     .sees_ahead_in_images = true},
     {.model_type = "phi", .architecture = "phi2", .names = kPhi2, .heads_first = true},
     {.model_type = "gpt_neox",
      .architecture = "gptneox",

@@ -57,8 +57,9 @@ struct HfModel {
   // it takes neighbours.
   std::string_view rotation = "apply_rotary_pos_emb";
   bool rotated_to_halves = false;
-  bool heads_first = false;  // norms of q and k are given [heads, tokens, head_dim]
-  bool transposed = false;   // weights of linear modules are [inputs, outputs]
+  bool rotated_alone = false;  // that function is given q, then k, as [tokens, heads, head_dim]
+  bool heads_first = false;    // norms of q and k are given [heads, tokens, head_dim]
+  bool transposed = false;     // weights of linear modules are [inputs, outputs]
   // The weight of a norm is this much less than in a GGUF file, but for norms that are gated.
   bool norm_plus_one = false;
   bool norm_modules = false;  // norms of heads with weights of their own are modules of their own
@@ -68,7 +69,11 @@ struct HfModel {
   bool choice_bias = false;        // the choice of experts has a bias
   bool choice_bias_row = false;    // which is a matrix of one row
   std::string_view left_out = {};  // tensors whose names start so are none of the network's
-  bool rotary_dim = false;         // rotary_dim may stand in the place of partial_rotary_factor
+  // Whether the last layer has no window, whatever layer_types says.
+  bool last_without_window = false;
+  // Whether use_bidirectional_attention may be "vision", which is of positions in images alone.
+  bool sees_ahead_in_images = false;
+  bool rotary_dim = false;  // rotary_dim may stand in the place of partial_rotary_factor
 };
 
 std::span<const HfModel> hf_models();

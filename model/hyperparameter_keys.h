@@ -97,10 +97,15 @@ constexpr std::string_view norm_eps(NormKind kind) {
                                 : "attention.layer_norm_epsilon";
 }
 
+// How many of the last layers read keys and values of earlier ones, and how long the embeddings are
+// that each layer has of its own.
+inline constexpr std::string_view kSharedKvLayers = "attention.shared_kv_layers";
+inline constexpr std::string_view kLayerEmbeddingLength = "embedding_length_per_layer_input";
+
 // Those of other architectures that ask for a computation which Assay does not do, unless they are
 // 0.
-inline constexpr std::array<std::string_view, 2> kNotComputed = {"attention.clamp_kqv",
-                                                                 "attention.max_alibi_bias"};
+inline constexpr std::array<std::string_view, 4> kNotComputed = {
+    "attention.clamp_kqv", "attention.max_alibi_bias", kSharedKvLayers, kLayerEmbeddingLength};
 
 // llama_model_save_to_file() of llama.cpp states all of its variables, also those that it never
 // read for the file's architecture and that have these values then. Files that it wrote have a

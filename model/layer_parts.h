@@ -64,6 +64,9 @@ constexpr std::array<OpSpec, 3> qkv(Checkpoint in, Presence bias) {
   return {linear(C::kQ, in, W::kQ, "attn_q", bias), linear(C::kK, in, W::kKv, "attn_k", bias),
           linear(C::kV, in, W::kValues, "attn_v", bias)};
 }
+constexpr std::array<OpSpec, 2> qk(Checkpoint in, Presence bias) {
+  return {linear(C::kQ, in, W::kQ, "attn_q", bias), linear(C::kK, in, W::kKv, "attn_k", bias)};
+}
 constexpr std::array<OpSpec, 3> fused_qkv(Presence bias) {
   std::array<OpSpec, 3> ops = qkv(C::kAttnNorm, bias);
   for (OpSpec& op : ops) op.tensor = "attn_qkv";
@@ -73,6 +76,10 @@ constexpr std::array<OpSpec, 3> fused_qkv(Presence bias) {
 constexpr std::array<OpSpec, 2> qk_norms(Width of_q, Width of_k) {
   return {qk_norm(C::kQNorm, C::kQ, W::kQ, "attn_q_norm", of_q),
           qk_norm(C::kKNorm, C::kK, W::kKv, "attn_k_norm", of_k)};
+}
+// RMSNorm of each head of the values, without weights.
+constexpr std::array<OpSpec, 1> v_norm(Checkpoint in) {
+  return {qk_norm(C::kVNorm, in, W::kValues, {}, W::kHead)};
 }
 // RMSNorm of each head of q and k behind their rotation.
 constexpr std::array<OpSpec, 2> norms_of_rotated() {
@@ -95,6 +102,13 @@ constexpr std::array<OpSpec, 4> rotary_attention(Checkpoint q, Checkpoint k, Pre
   return {rope(C::kQRope, q, W::kQ), rope(C::kKRope, k, W::kKv),
           attention(C::kQRope, C::kKRope, C::kV),
           linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", bias)};
+}
+// The same, of other values than kV.
+constexpr std::array<OpSpec, 4> rotary_attention(Checkpoint q, Checkpoint k, Checkpoint v,
+                                                 Presence bias) {
+  std::array<OpSpec, 4> ops = rotary_attention(q, k, bias);
+  ops[2].in[2] = v;
+  return ops;
 }
 // Latent attention (DeepSeek-AI 2024): keys and values of all heads are products of one short
 // vector, `kv_a` without its end. That end is the rotated part of each key.
@@ -205,6 +219,12 @@ constexpr std::array<OpSpec, 4> fused_gated_ffn(Checkpoint in) {
   std::array<OpSpec, 4> ops = gated_ffn(in, Presence::kNever);
   ops[0].tensor = ops[1].tensor;
   return ops;
+}
+// The last addition of a layer whose result is multiplied by a number of its own.
+constexpr std::array<OpSpec, 1> add_scaled_ffn(Checkpoint branch, std::string_view tensor) {
+  OpSpec op = add(C::kOutput, C::kAttnResidual, branch);
+  op.tensor = tensor;
+  return {op};
 }
 // The two additions to the residual stream.
 constexpr std::array<OpSpec, 1> add_attn(Checkpoint branch) {

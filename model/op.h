@@ -14,7 +14,8 @@ namespace assay {
 // What an op does with its inputs.
 enum class OpKind : uint8_t {
   kEmbedding,     // of tokens, and of positions where they are learned
-  kNorm,          // of one input, whole or a head at a time, with a weight for each element
+  kNorm,          // of one input, whole or a head at a time, with a weight for each element, if
+                  // it names a tensor
   kLinear,        // weight · input, plus a bias
   kRope,          // turns each head by the rotary angles of its token
   kHeads,         // each head of parts of its inputs: its own part of the first, and what all heads
@@ -25,7 +26,8 @@ enum class OpKind : uint8_t {
                   // the network's activation of that sum of it
   kDelta,         // the gated delta rule of queries, keys and values in one, and of its two gates
   kActivation,    // of up, times a function of the gate where there is one
-  kAdd,           // of two inputs; the first is the residual stream
+  kAdd,           // of two inputs, the first the residual stream; times a number, if it names a
+                  // tensor that the file has
   kSelect,        // the ids of the experts with the highest scores
   kWeigh,         // the weights of those experts; or of the shared one, by its score alone
   kExpertLinear,  // as kLinear, by the matrices of each token's experts, one after the other

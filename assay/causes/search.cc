@@ -73,7 +73,7 @@ std::vector<int64_t> positions(const Network& network, TensorStore& store, Op ta
 
 Search::Search(const Network& network, TensorStore& store, Op target, Where where,
                Progress progress, double max_multiplications)
-    : network_(network),
+    : network_(network.at(target)),
       store_(store),
       progress_(std::move(progress)),
       max_multiplications_(max_multiplications),

@@ -60,7 +60,7 @@ std::string part_of(const HfModel& model, const std::vector<const OpSpec*>& ops,
 }
 
 bool is_of_heads(const OpSpec& op) {
-  return op.kind == OpKind::kNorm && is_norm_of_qk(op.out);
+  return op.kind == OpKind::kNorm && is_norm_of_heads(op.out);
 }
 
 void add_module(const HfModel& model, const Architecture& architecture, const std::string& name,

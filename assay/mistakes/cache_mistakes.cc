@@ -214,8 +214,10 @@ std::vector<CacheType> cache_types() {
 
 std::string needs_cache_of_blocks(const Model& model) {
   const ModelConfig& config = model.config();
-  const bool fits = config.n_kv_heads * config.head_dim % 32 == 0 &&
-                    config.attention_shape(0).value_dim() * config.n_kv_heads % 32 == 0;
+  const bool fits = std::ranges::all_of(config.layers, [&](const LayerConfig& layer) {
+    return config.width(Width::kKv, layer) % 32 == 0 &&
+           config.width(Width::kValues, layer) % 32 == 0;
+  });
   return fits ? "" : "its keys or values are no multiple of a block";
 }
 

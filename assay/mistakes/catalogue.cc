@@ -20,11 +20,12 @@ void change_rows(const Change& change, const OpContext& context, float* values, 
 const std::vector<Mistake>& mistake_catalogue() {
   static const std::vector<Mistake> catalogue = [] {
     std::vector<Mistake> all;
-    for (auto part : {embedding_mistakes(), norm_mistakes(), norm_number_mistakes(),
-                      linear_mistakes(), rope_mistakes(), attention_mistakes(), conv_mistakes(),
-                      linear_attention_mistakes(), feed_forward_mistakes(), expert_mistakes(),
-                      residual_mistakes(), parallel_mistakes(), fused_mistakes(), layer_mistakes(),
-                      rounded_sum_mistakes(), output_mistakes(), number_mistakes()}) {
+    for (auto part :
+         {embedding_mistakes(), norm_mistakes(), norm_weight_mistakes(), norm_number_mistakes(),
+          linear_mistakes(), rope_mistakes(), attention_mistakes(), conv_mistakes(),
+          linear_attention_mistakes(), feed_forward_mistakes(), expert_mistakes(),
+          residual_mistakes(), parallel_mistakes(), fused_mistakes(), layer_mistakes(),
+          rounded_sum_mistakes(), output_mistakes(), number_mistakes()}) {
       for (Mistake& mistake : part) all.push_back(std::move(mistake));
     }
     return all;
@@ -78,7 +79,7 @@ bool concerns(const Mistake& mistake, const Network& network, Op op) {
     case OpKind::kActivation:
       return static_cast<bool>(edit.activate);
     case OpKind::kAdd:
-      return static_cast<bool>(edit.add);
+      return edit.add || (edit.scale && network.scale_at(op) != 1.0F);
     case OpKind::kWeigh:
       return static_cast<bool>(edit.weigh);
     case OpKind::kMix:
@@ -90,7 +91,8 @@ bool concerns(const Mistake& mistake, const Network& network, Op op) {
 }
 
 bool is_possible(const Mistake& mistake, const Network& network, Op op) {
-  return concerns(mistake, network, op) && (!mistake.possible || mistake.possible(network, op));
+  return concerns(mistake, network, op) &&
+         (!mistake.possible || mistake.possible(network.at(op), op));
 }
 
 std::vector<Op> possible_ops(const Mistake& mistake, const Network& network,

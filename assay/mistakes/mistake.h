@@ -106,6 +106,7 @@ std::vector<Op> possible_ops(const Mistake& mistake, const Network& network, Che
 // Its parts, by subject.
 std::vector<Mistake> embedding_mistakes();
 std::vector<Mistake> norm_mistakes();
+std::vector<Mistake> norm_weight_mistakes();
 std::vector<Mistake> norm_number_mistakes();
 std::vector<Mistake> block_mistakes();
 std::vector<Mistake> linear_mistakes();  // with those of blocks

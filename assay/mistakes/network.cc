@@ -88,11 +88,14 @@ std::optional<int64_t> Network::columns(Op op, const std::vector<int64_t>& input
     case OpKind::kEmbedding:
       return model->token_embedding.columns;
     case OpKind::kRope:
-      return if_fits(inputs[0] % rope->head_dim == 0, inputs[0]);
-    case OpKind::kAttention:
-      return if_fits(inputs[0] == n_heads * head_dim && inputs[1] == n_kv_heads * head_dim &&
-                         inputs[2] == n_kv_heads * value_dim(),
-                     n_heads * value_dim());
+      return if_fits(inputs[0] % rope_at(op).head_dim == 0, inputs[0]);
+    case OpKind::kAttention: {
+      const HeadSizes sizes = heads(op);
+      return if_fits(inputs[0] == n_heads * sizes.head_dim &&
+                         inputs[1] == sizes.n_kv_heads * sizes.head_dim &&
+                         inputs[2] == sizes.n_kv_heads * sizes.value_dim,
+                     n_heads * sizes.value_dim);
+    }
     case OpKind::kAdd:
     case OpKind::kActivation:
       return if_fits(inputs[0] == inputs.back(), inputs[0]);
@@ -152,9 +155,11 @@ NormCall Network::norm_call(Op op) const {
                             : model->layers[static_cast<size_t>(op.layer)].norm(op.checkpoint);
   const ModelConfig& config = model->config();
   const OpSpec* spec = op.layer < 0 ? nullptr : find_spec(layer(op.layer), op.checkpoint);
-  call.width = config.width(spec == nullptr ? Width::kHidden : spec->norm_width);
+  call.width = config.width(Width::kHidden);
   if (spec != nullptr) {
-    call.n_weights = config.width(spec->weight_width()) / call.width;
+    const LayerConfig& own = config.layer(op.layer);
+    call.width = config.width(spec->norm_width, own);
+    call.n_weights = config.width(spec->weight_width(), own) / call.width;
     call.eps = config.eps_of(*spec);
   }
   call.weight = weights.weight;
@@ -169,6 +174,14 @@ bool Network::has_own_activation(Op op) const {
   return ends_conv || spec->own_activation.has_value();
 }
 
+float Network::scale_at(Op op) const {
+  const OpSpec* spec = op.layer < 0 ? nullptr : find_spec(layer(op.layer), op.checkpoint);
+  if (model == nullptr || spec == nullptr || spec->kind != OpKind::kAdd || spec->tensor.empty()) {
+    return 1.0F;
+  }
+  return model->layers[static_cast<size_t>(op.layer)].extra.scale;
+}
+
 std::optional<Activation> Network::activation_at(Op op) const {
   const OpSpec* spec = op.layer < 0 ? nullptr : find_spec(layer(op.layer), op.checkpoint);
   return spec != nullptr && spec->own_activation ? activation_of(*spec->own_activation)
@@ -181,6 +194,11 @@ const Linear* Network::linear(Op op) const {
   if (op.layer < 0 || op.layer >= n_layers) return nullptr;
   const Linear& found = model->layers[static_cast<size_t>(op.layer)].linear(op.checkpoint);
   return found.weight.data == nullptr ? nullptr : &found;
+}
+
+bool Network::has_norm_weight(Op op) const {
+  const OpSpec* spec = op.layer < 0 ? nullptr : find_spec(layer(op.layer), op.checkpoint);
+  return spec == nullptr || !spec->tensor.empty();
 }
 
 bool Network::has_bias(Op op) const {
@@ -220,7 +238,7 @@ Matrix Network::compute(Op op, const Inputs& inputs) const {
 Matrix Network::compute(Op op, const Inputs& inputs, const KernelHooks& hooks,
                         double parameter) const {
   const OpSite site{.checkpoint = op.checkpoint, .layer = std::max(op.layer, 0)};
-  const OpContext context{site, *this, inputs, parameter, n_prompt};
+  const OpContext context{site, at(op), inputs, parameter, n_prompt};
   Matrix out = compute_hooked(context, hooks);
   if (hooks.after) hooks.after(context, {out.values.data(), out.rows, out.columns});
   return out;
@@ -272,7 +290,7 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
       return out;
     }
     case OpKind::kAttention: {
-      Matrix out(x[0]->rows, n_heads * value_dim());
+      Matrix out(x[0]->rows, n_heads * heads(op).value_dim);
       AttentionCall call{.kv = {KvType::kF32, x[1]->values.data(), x[2]->values.data()},
                          .shape = attention_shape(op)};
       if (model != nullptr) {
@@ -315,6 +333,7 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
                                       ? model->config().residual_factor()
                                       : 1.0F},
                  *reference_);
+      scale(context, hooks, scale_at(op), out, *reference_);
       return out;
     }
   }
@@ -431,6 +450,8 @@ Network Network::of_model(const Model& model, int64_t n_positions) {
     network.rope->factor = config.rope_attn_factor;
     if (config.local_rope_freq_base > 0.0) {
       network.local_rope = *network.rope;
+      const auto local = std::ranges::find(config.layers, true, &LayerConfig::local_rope);
+      if (local != config.layers.end()) network.local_rope.head_dim = config.heads(*local).head_dim;
       network.local_rope.frequencies = rotary_frequencies(config, {}, true);
       network.local_rope.base = config.local_rope_freq_base;
       network.local_rope.factor = 1.0;
@@ -438,6 +459,14 @@ Network Network::of_model(const Model& model, int64_t n_positions) {
   }
   network.model = &model;
   network.output_linear_ = model.output;
+  for (const LayerConfig& layer : config.layers) {
+    if (!layer.own_heads || network.own_heads_ != nullptr) continue;
+    auto other = std::make_shared<Network>(network);
+    other->n_kv_heads = layer.own_heads->n_kv_heads;
+    other->head_dim = layer.own_heads->head_dim;
+    other->own_value_dim = layer.own_heads->value_dim;
+    network.own_heads_ = std::move(other);
+  }
   return network;
 }
 

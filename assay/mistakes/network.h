@@ -86,6 +86,17 @@ struct Network {
   int64_t dim_of_head(int64_t columns) const {
     return columns == n_heads * value_dim() ? value_dim() : head_dim;
   }
+  // The network as the op's layer has it, where layers differ in their heads.
+  const Network& at(Op op) const {
+    const bool own = own_heads_ != nullptr && op.layer >= 0 && op.layer < n_layers &&
+                     model->config().layer(op.layer).own_heads;
+    return own ? *own_heads_ : *this;
+  }
+  // Those of the op's layer.
+  HeadSizes heads(Op op) const {
+    if (model == nullptr || op.layer < 0) return {n_kv_heads, head_dim, value_dim(), 0};
+    return model->config().heads(op.layer);
+  }
   bool rotary() const { return has(Checkpoint::kQRope); }
   bool gated() const { return has(Checkpoint::kFfnGate); }
   OpKind kind_of(Op op) const;
@@ -111,7 +122,8 @@ struct Network {
     if (model == nullptr) return 0;
     const OpSpec* spec = op.layer < 0 ? nullptr : find_spec(layer(op.layer), op.checkpoint);
     const ModelConfig& config = model->config();
-    return spec == nullptr ? config.width(op.checkpoint) : config.width(spec->width);
+    return spec == nullptr ? config.width(op.checkpoint)
+                           : config.width(spec->width, config.layer(op.layer));
   }
   Matrix compute(Op op, const Inputs& inputs) const;
   // The same with edited calls; `parameter` is for the edits.
@@ -121,10 +133,14 @@ struct Network {
   NormCall norm_call(Op op) const;  // without its rows
   // That of an activation, or of an op that ends with one.
   std::optional<Activation> activation_at(Op op) const;
+  // What a sum is multiplied by; 1 of most.
+  float scale_at(Op op) const;
   // Whether an op has one that is not the feed-forward's.
   bool has_own_activation(Op op) const;
   // The weights of a linear op; null without a model or for other ops.
   const Linear* linear(Op op) const;
+  // Of a norm; without, each weight is 1.
+  bool has_norm_weight(Op op) const;
   // Of a linear op, a norm or a choice of experts; false without a model or for other ops.
   bool has_bias(Op op) const;
 
@@ -143,6 +159,7 @@ struct Network {
   Matrix of_experts(const OpContext& context, const KernelHooks& hooks) const;
   std::vector<int32_t> expert_ids(const Matrix& logged) const;
   Linear output_linear_;
+  std::shared_ptr<const Network> own_heads_;  // of layers that have own_heads
   std::shared_ptr<Kernels> reference_ = make_reference_kernels();
 };
 

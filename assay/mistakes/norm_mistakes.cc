@@ -315,30 +315,6 @@ Mistake rounded_before_weight(Rounding rounding) {
           }}};
 }
 
-// Norms of a layer of which models have several, all of one width.
-constexpr Checkpoint kNormsOfStream[] = {Checkpoint::kAttnNorm, Checkpoint::kPostAttnNorm,
-                                         Checkpoint::kFfnNorm, Checkpoint::kPostFfnNorm};
-
-bool has_other_norm(const Network& network, Op op) {
-  if (network.model == nullptr || op.layer < 0) return false;
-  const auto has = [&](Checkpoint each) {
-    return each != op.checkpoint && find_spec(network.layer(op.layer), each) != nullptr;
-  };
-  return std::ranges::find(kNormsOfStream, op.checkpoint) != std::end(kNormsOfStream) &&
-         std::ranges::any_of(kNormsOfStream, has);
-}
-
-// The weights of the norm that the parameter is, where the layer has it.
-void run_with_weights_of(const OpContext& context, NormCall call, Kernels& kernels) {
-  const auto of = static_cast<Checkpoint>(context.parameter);
-  if (find_spec(context.network.layer(context.site.layer), of) != nullptr) {
-    const NormCall other = context.network.norm_call({of, context.site.layer});
-    call.weight = other.weight;
-    call.bias = other.bias;
-  }
-  kernels.run(call);
-}
-
 }  // namespace
 
 std::vector<Mistake> norm_mistakes() {
@@ -379,11 +355,13 @@ std::vector<Mistake> norm_mistakes() {
       {.cause = "norm_weight_plus_one",
        .text = plainly("multiplies by 1 + the norm's weight"),
        .edit = weighted([](float weight, int64_t) { return weight + 1.0F; }),
+       .possible = &Network::has_norm_weight,
        .faults = {{"norm-weight-plus-one", FaultGroup::kNorm,
                    "1 is added to the weight, as Gemma's files want it", Checkpoint::kAttnNorm}}},
       {.cause = "norm_weight_plus_one",
        .text = plainly("multiplies by the norm's weight - 1"),
        .edit = weighted([](float weight, int64_t) { return weight - 1.0F; }),
+       .possible = &Network::has_norm_weight,
        .faults = {{"norm-weight-less-one", FaultGroup::kNorm,
                    "the 1 that belongs to a weight is left out, as for a file of Gemma that is "
                    "read as it was published",
@@ -459,36 +437,13 @@ std::vector<Mistake> norm_mistakes() {
                            [](const Model& model) {
                              return has_norm_bias(model) ? "" : "its norms have no bias";
                            })}},
-      {.cause = "norm_order",
-       .text =
-           [](const Network&, double other) {
-             return fmt::format("has the weights of {}",
-                                checkpoint_op(static_cast<Checkpoint>(other)));
-           },
-       .edit = {.norm = run_with_weights_of},
-       .possible = has_other_norm,
-       .grid =
-           [](const Network&) {
-             std::vector<double> all;
-             for (const Checkpoint each : kNormsOfStream) all.push_back(static_cast<double>(each));
-             return all;
-           },
-       .faults = {{.name = "norm-weights-of-attention",
-                   .group = FaultGroup::kNorm,
-                   .what = "the feed-forward's norm has the weights of the attention's",
-                   .at = Checkpoint::kFfnNorm,
-                   .unsupported_reason =
-                       [](const Model& model) {
-                         return model.config().find(Checkpoint::kAttnNorm) == nullptr
-                                    ? "its attention has no norm"
-                                    : "";
-                       },
-                   .parameter = with(static_cast<double>(Checkpoint::kAttnNorm)),
-                   .in_arguments = true}}},
       {.cause = "norm_kind",
        .text = plainly("leaves the norm out"),
        .edit = {.norm = run_without_norm},
-       .possible = [](const Network& network, Op op) { return !is_of_qk(network, op); },
+       .possible =
+           [](const Network& network, Op op) {
+             return !is_of_qk(network, op) && op.checkpoint != Checkpoint::kVNorm;
+           },
        .faults = {{"norm-missing", FaultGroup::kNorm, "x goes on as it is", Checkpoint::kAttnNorm},
                   {"final-norm-missing", FaultGroup::kOutput, "the last norm is left out",
                    Checkpoint::kFinalNorm}}},

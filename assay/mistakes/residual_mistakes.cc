@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "assay/mistakes/mistake.h"
@@ -82,6 +83,28 @@ Mistake multiplied_otherwise(std::string text, std::function<float(float)> edit)
           }};
 }
 
+std::string needs_layer_scale(const Model& model) {
+  return std::ranges::any_of(model.layers,
+                             [](const Layer& layer) { return layer.extra.scale != 1.0F; })
+             ? ""
+             : "its layers have no scale";
+}
+
+// Of a layer whose result is multiplied by a number of its own.
+Mistake other_layer_scale(std::string text, std::function<float(float)> edit,
+                          std::vector<Injected> faults = {}) {
+  return {.cause = "layer_scale",
+          .text = plainly(std::move(text)),
+          .edit = {.scale =
+                       [edit = std::move(edit)](const OpContext&, AddCall call, Kernels& kernels) {
+                         call.scale = edit(call.scale);
+                         kernels.run(call);
+                       }},
+          .possible = [](const Network& network,
+                         Op op) { return is_after_ffn(network, op) && network.scale_at(op) != 1; },
+          .faults = std::move(faults)};
+}
+
 }  // namespace
 
 std::vector<Mistake> residual_mistakes() {
@@ -104,6 +127,15 @@ std::vector<Mistake> residual_mistakes() {
                                [](float multiplier) { return 1.0F / multiplier; }),
           multiplied_otherwise("applies the residual multiplier twice",
                                [](float multiplier) { return multiplier * multiplier; }),
+          other_layer_scale("leaves the scale of the layer out", [](float) { return 1.0F; },
+                            {{.name = "layer-scale-missing",
+                              .group = FaultGroup::kResidual,
+                              .what = "the result of a layer is not scaled",
+                              .at = kFfn,
+                              .unsupported_reason = needs_layer_scale,
+                              .in_arguments = true}}),
+          other_layer_scale("applies the scale of the layer twice",
+                            [](float scale) { return scale * scale; }),
           {.cause = "residual",
            .text = branch_text,
            .text_of_layer =

@@ -86,6 +86,34 @@ void leave_factors_out(Rotation& rotation) {
   frequencies = rope_frequencies(rotation.settings.base, frequencies.size());
 }
 
+// How many of the first pairs turn; 0 where all do, or where others behind them turn, too.
+size_t pairs_that_turn(const Network& network, Op op) {
+  if (!network.rope || network.model == nullptr) return 0;
+  constexpr double kStill = 1e20;
+  const std::vector<double> factors = factors_of(network.rope_at(op));
+  const auto still = std::ranges::find_if(factors, [](double each) { return each > kStill; });
+  const bool all = still != factors.end() &&
+                   std::all_of(still, factors.end(), [](double each) { return each > kStill; });
+  return all ? static_cast<size_t>(still - factors.begin()) : 0;
+}
+
+std::string needs_pairs_that_turn(const Model& model) {
+  constexpr float kStill = 1e20F;
+  const bool any = !model.rope_factors_short.empty() && model.rope_factors_short.back() > kStill &&
+                   model.rope_factors_short.front() < kStill;
+  return any ? "" : "all pairs of a head turn";
+}
+
+// The rotation of the other kind of layers, with heads of this one's size.
+void take_other_rotation(Rotation& rotation, const RopeSettings& other) {
+  std::vector<double> frequencies = std::move(rotation.settings.frequencies);
+  const int64_t head_dim = rotation.settings.head_dim;
+  rotation.settings = other;
+  if (other.head_dim == head_dim) return;
+  rotation.settings.head_dim = head_dim;
+  rotation.settings.frequencies = rope_frequencies(other.base, frequencies.size());
+}
+
 void multiply_by_factors(Rotation& rotation, const OpContext&) {
   const std::vector<double> factors = factors_of(rotation.settings);
   for (size_t i = 0; i < factors.size(); ++i) {
@@ -271,7 +299,8 @@ std::vector<Mistake> factor_mistakes() {
        .possible =
            [](const Network& network, Op op) {
              return has_model(network, op) && config_of(network).layer(op.layer).local_rope &&
-                    !factors_of(*network.rope).empty();
+                    !factors_of(*network.rope).empty() &&
+                    network.rope_at(op).head_dim == network.rope->head_dim;
            },
        .faults = {of_table(
            "rope-scaling-in-windows", "layers with a window have the scaling of the others",
@@ -279,6 +308,18 @@ std::vector<Mistake> factor_mistakes() {
                  [](const ModelConfig& config) {
                    return config.local_rope_freq_base > 0.0 && config.rope_freq_scale != 1.0;
                  }))}},
+      {.cause = "rope_dimensions",
+       .text = plainly("turns the first elements of a head alone, as if they were all of it, and "
+                       "not the first pairs of the whole head"),
+       .edit = rotated([](Rotation& rotation, const OpContext& context) {
+         const size_t count = pairs_that_turn(context.network, context.op());
+         if (count == 0) return;
+         rotation.settings.frequencies = rope_frequencies(rotation.settings.base, count);
+       }),
+       .possible = [](const Network& network, Op op) { return pairs_that_turn(network, op) > 0; },
+       .faults = {of_table("rope-part-for-pairs",
+                           "a part of each head is turned for the first pairs of the whole",
+                           needs_pairs_that_turn)}},
       {.cause = "rope_attention_factor",
        .text = plainly("leaves out the factor of the rotation"),
        .edit =
@@ -326,7 +367,8 @@ std::vector<Mistake> window_layer_mistakes() {
          .text = plainly(local ? "rotates layers with a window as those without"
                                : "rotates layers without a window as those with one"),
          .edit = rotated([local](Rotation& rotation, const OpContext& context) {
-           rotation.settings = local ? *context.network.rope : context.network.local_rope;
+           take_other_rotation(rotation,
+                               local ? *context.network.rope : context.network.local_rope);
          }),
          .possible =
              [local](const Network& network, Op op) {

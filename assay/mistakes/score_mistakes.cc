@@ -29,6 +29,7 @@ std::string scale_text(const Network& network, double value) {
   };
   std::string what = number_unlike(value, right);
   if (is(1)) what = "1 (none)";
+  if (is(1 / std::sqrt(dim))) what = "1/sqrt(head_dim)";
   if (is(1 / dim)) what = "1/head_dim";
   if (is(std::sqrt(dim))) what = "sqrt(head_dim)";
   return fmt::format("scales attention scores by {} in place of {}{}", what,
@@ -45,41 +46,58 @@ std::vector<double> scale_grid(const Network& network) {
   return grid;
 }
 
+bool scales_scores(const Model& model) {
+  return model.config().attention_shape(0).scale != 1.0F;
+}
+
+std::string needs_scale(const Model& model) {
+  return scales_scores(model) ? "" : "its scores are not scaled";
+}
+
+std::string needs_no_scale(const Model& model) {
+  return scales_scores(model) ? "its scores are scaled" : "";
+}
+
+double root_of_head(const OpContext& context) {
+  return 1.0 / std::sqrt(static_cast<double>(context.network.head_dim));
+}
+
 Mistake scale_mistake() {
-  return {
-      .cause = "attention_scale",
-      .text = scale_text,
-      .edit = called(
-          [](AttentionCall& call, double scale) { call.shape.scale = static_cast<float>(scale); }),
-      .grid = scale_grid,
-      .refine = true,
-      .faults = {
-          {"scale-missing", FaultGroup::kAttention,
-           "scores are not divided by the root of head_dim", Checkpoint::kAttn, any_model, with(1)},
-          {"scale-twice", FaultGroup::kAttention,
-           "scores are divided by the root of head_dim twice", Checkpoint::kAttn, any_model,
-           [](const OpContext& context) {
-             const double scale = context.network.attention_shape(context.op()).scale;
-             return scale * scale;
-           }},
-          {"scale-of-width", FaultGroup::kAttention,
-           "scores are divided by the root of the model's width", Checkpoint::kAttn, any_model,
-           [](const OpContext& context) {
-             return 1.0 / std::sqrt(static_cast<double>(
-                              context.network.width({Checkpoint::kEmbedding, -1})));
-           }},
-          {.name = "scale-without-yarn",
-           .group = FaultGroup::kAttention,
-           .what = "YaRN's factor of the scores is left out",
-           .at = Checkpoint::kAttn,
-           .unsupported_reason =
-               needs("factor of the scores",
-                     [](const ModelConfig& config) { return config.yarn_score_factor != 1.0; }),
-           .parameter =
+  return {.cause = "attention_scale",
+          .text = scale_text,
+          .edit = called([](AttentionCall& call, double scale) {
+            call.shape.scale = static_cast<float>(scale);
+          }),
+          .grid = scale_grid,
+          .refine = true,
+          .faults = {
+              {"scale-missing", FaultGroup::kAttention,
+               "scores are not divided by the root of head_dim", Checkpoint::kAttn, needs_scale,
+               with(1)},
+              {"scale-of-head", FaultGroup::kAttention,
+               "scores are divided by the root of head_dim, which they are not to be",
+               Checkpoint::kAttn, needs_no_scale, root_of_head},
+              {"scale-twice", FaultGroup::kAttention,
+               "scores are divided by the root of head_dim twice", Checkpoint::kAttn, needs_scale,
                [](const OpContext& context) {
-                 return 1.0 / std::sqrt(static_cast<double>(context.network.head_dim));
-               },
-           .in_arguments = true}}};
+                 const double scale = context.network.attention_shape(context.op()).scale;
+                 return scale * scale;
+               }},
+              {"scale-of-width", FaultGroup::kAttention,
+               "scores are divided by the root of the model's width", Checkpoint::kAttn, any_model,
+               [](const OpContext& context) {
+                 return 1.0 / std::sqrt(static_cast<double>(
+                                  context.network.width({Checkpoint::kEmbedding, -1})));
+               }},
+              {.name = "scale-without-yarn",
+               .group = FaultGroup::kAttention,
+               .what = "YaRN's factor of the scores is left out",
+               .at = Checkpoint::kAttn,
+               .unsupported_reason =
+                   needs("factor of the scores",
+                         [](const ModelConfig& config) { return config.yarn_score_factor != 1.0; }),
+               .parameter = root_of_head,
+               .in_arguments = true}}};
 }
 
 const float* sinks_of(const Network& network, Op op) {

@@ -35,7 +35,7 @@ void FaultyKernels::keep(mistakes::Op op, const OpResult& result) {
 template <class Call>
 void FaultyKernels::run_on_host(mistakes::Hook<Call> KernelHooks::*hook, const Call& call) {
   mistakes::Inputs inputs = inputs_of(call.site);
-  OpContext context{call.site, network_, inputs};
+  OpContext context{call.site, network_at(call.site), inputs};
   const bool edited = !injection_.applies || injection_.applies(call.site);
   if (edited && injection_.parameter) context.parameter = injection_.parameter(context);
   run_hooked(edited ? injection_.hooks.*hook : mistakes::Hook<Call>(), context, call, kernels_);
@@ -51,7 +51,7 @@ void FaultyKernels::run_edited(mistakes::Hook<Call> KernelHooks::*hook, const Ca
   if (site.first_position == 0 && site.checkpoint == Checkpoint::kEmbedding) {
     n_together_ = site.n_tokens;
   }
-  OpContext context{call.site, network_, inputs, 0, n_together_};
+  OpContext context{call.site, network_at(call.site), inputs, 0, n_together_};
   const bool edited = !injection_.applies || injection_.applies(site);
   if (edited && injection_.parameter) context.parameter = injection_.parameter(context);
   const mistakes::Hook<Call> right;

@@ -57,6 +57,9 @@ class FaultyKernels : public Kernels {
   const Injection& injection_;
   KernelShadow shadow_;
   mistakes::Inputs inputs_of(const OpSite& site) const;
+  const mistakes::Network& network_at(const OpSite& site) const {
+    return network_.at({site.checkpoint, is_in_layer(site.checkpoint) ? site.layer : -1});
+  }
   void keep(mistakes::Op op, const OpResult& result);
 
   std::vector<float> shadow_values_;

@@ -95,7 +95,7 @@ class FolderLister {
     if (op.kind == OpKind::kSelect && config_.model->choice_bias_row) {
       return put_rows(module, {1, tensor.columns()}, tensor, 0);
     }
-    if (op.kind == OpKind::kAttention || op.kind == OpKind::kSelect) {
+    if (op.kind == OpKind::kAttention || op.kind == OpKind::kSelect || op.kind == OpKind::kAdd) {
       return put_plain(module, tensor);
     }
     if (op.kind == OpKind::kConv) {

@@ -15,6 +15,7 @@ namespace assay {
 namespace {
 
 constexpr float kNormDeviation = 0.25F;
+constexpr float kLayerScale = 0.875F;
 // Scores with a deviation of 2 attend to a few tokens, not evenly to all: with the smaller output
 // this keeps the rows of different tokens from becoming equal, layer after layer.
 constexpr double kQkvGain = 1.41;
@@ -99,16 +100,17 @@ class Lister {
 
   void add_layer(int64_t layer) {
     const std::string prefix = fmt::format("blk.{}.", layer);
-    const std::span<const OpSpec> ops = model_.layer(layer).ops;
+    const LayerConfig& own = model_.layer(layer);
+    const std::span<const OpSpec> ops = own.ops;
     for (size_t i = 0; i < ops.size();) {
       const OpSpec& op = ops[i];
       const std::string name = prefix + std::string(op.tensor);
       if (op.kind == OpKind::kLinear) {
         int64_t rows = 0;  // of all ops that share the tensor
         for (; i < ops.size() && ops[i].tensor == op.tensor; ++i) {
-          rows += model_.width(ops[i].width);
+          rows += model_.width(ops[i].width, own);
         }
-        add_matrix(name, &op, {model_.width(input_width(ops, op)), rows}, gain_of(op),
+        add_matrix(name, &op, {model_.width(input_width(ops, op), own), rows}, gain_of(op),
                    has_bias(config_.hf, op));
         continue;
       }
@@ -118,10 +120,11 @@ class Lister {
   }
 
   void add_others(int64_t layer, const std::string& name, const OpSpec& op) {
-    if (op.kind == OpKind::kNorm) {
-      const int64_t length = model_.width(op.norm_width);
+    if (op.kind == OpKind::kNorm && !op.tensor.empty()) {
+      const LayerConfig& own = model_.layer(layer);
+      const int64_t length = model_.width(op.norm_width, own);
       std::vector<int64_t> dims = {length};
-      if (op.weight_per_head) dims.push_back(model_.width(op.width) / length);
+      if (op.weight_per_head) dims.push_back(model_.width(op.width, own) / length);
       add_norm(name, &op, dims, 1.0F, op.bias == Presence::kAlways);
     }
     if (op.kind == OpKind::kExpertLinear) {
@@ -133,6 +136,9 @@ class Lister {
     }
     if (op.kind == OpKind::kAttention && !op.tensor.empty()) {
       add(name + ".weight", &op, {model_.n_heads}, 0.0F, 1.0F);
+    }
+    if (op.kind == OpKind::kAdd && !op.tensor.empty()) {
+      add(name + ".weight", &op, {1}, kLayerScale, 0.0F);
     }
     if (op.kind == OpKind::kConv) {
       const auto deviation = 1.0 / std::sqrt(static_cast<double>(model_.conv_taps));

@@ -36,11 +36,11 @@ bool has_more_bits(int64_t layer, int64_t n_layers) {
   return layer < n_layers / 8 || layer >= 7 * n_layers / 8 || (layer - n_layers / 8) % 3 == 2;
 }
 
-// Of the layers before `end`, those with attention, full or linear.
+// Of the layers before `end`, those whose attention, full or linear, has a tensor of values.
 int64_t attention_layers(const ModelConfig& model, int64_t end) {
   return std::count_if(model.layers.begin(), model.layers.begin() + end,
                        [](const LayerConfig& layer) {
-                         return find_spec(layer.ops, Checkpoint::kAttn) != nullptr ||
+                         return find_spec(layer.ops, Checkpoint::kV) != nullptr ||
                                 find_spec(layer.ops, Checkpoint::kDelta) != nullptr;
                        });
 }
@@ -49,7 +49,7 @@ TensorType type_of_values(std::string_view mix, int64_t number, const ModelConfi
                           TensorType base) {
   const int64_t layer = attention_layers(model, number);
   const int64_t n_layers = attention_layers(model, model.n_layers);
-  const int64_t heads_per_kv = model.n_heads / model.n_kv_heads;
+  const int64_t heads_per_kv = model.n_heads / model.heads(0).n_kv_heads;
   TensorType type = base;
   if (mix == "Q2_K") type = heads_per_kv >= 4 ? kQ4 : kQ3;
   if (mix == "Q3_K_M") type = layer < 2 ? kQ5 : kQ4;

@@ -17,6 +17,8 @@
 #include "engine/hf/linear_attention.h"
 #include "engine/hf/parts.h"
 #include "engine/hf/rope_config.h"
+#include "engine/hf/windowed_heads.h"
+#include "engine/hf/windows.h"
 #include "engine/model_config.h"
 #include "model/hyperparameter_keys.h"
 
@@ -27,8 +29,6 @@ namespace assay {
 extern const std::string_view kClassDefaults;
 
 namespace {
-
-constexpr int64_t kMaxPositions = int64_t{1} << 31;
 
 // What transformers takes where a config.json of this kind lacks a key.
 rapidjson::Document class_defaults(const std::string& model_type) {
@@ -50,13 +50,18 @@ struct Feature {
   const char* key;
   bool neutral;  // the flag's value that is not refused
 };
+constexpr char kSeesAhead[] = "use_bidirectional_attention";
 constexpr Feature kFlags[] = {{"alibi", false},
                               {"is_encoder_decoder", false},
                               {"add_cross_attention", false},
-                              {"use_bidirectional_attention", false},
+                              {kSeesAhead, false},
+                              {"enable_moe_block", false},
                               {"scale_attn_by_inverse_layer_idx", false},
                               {"scale_attn_weights", true},
                               {"rope_interleave", true}};
+// These are refused wherever they are not 0: layers that read keys and values of others, and
+// embeddings of each layer.
+constexpr const char* kSizes[] = {"num_kv_shared_layers", "hidden_size_per_layer_input"};
 // These are refused wherever they are not null.
 constexpr const char* kObjects[] = {"quantization_config", "clip_qkv", "attention_chunk_size"};
 // And this one, but where HfModel::routing says what it is for.
@@ -69,11 +74,24 @@ bool is_latent(const HfConfig& config) {
   return has_checkpoint(*config.architecture, Checkpoint::kKvA);
 }
 
+// Text does not change by it.
+bool is_of_images(const ConfigObject& object, const char* key, const HfConfig& config) {
+  const rapidjson::Value* value = object.find(key);
+  return config.model->sees_ahead_in_images && std::string_view(key) == kSeesAhead &&
+         value != nullptr && value->IsString() && object.text({key}, "") == "vision";
+}
+
 void refuse_features(const ConfigObject& object, const HfConfig& config) {
   for (const Feature& feature : kFlags) {
     const bool is_read = object.states(feature.key) || object.default_of(feature.key) != nullptr;
-    if (!is_read || object.flag(feature.key) == feature.neutral) continue;
+    if (!is_read || is_of_images(object, feature.key, config)) continue;
+    if (object.flag(feature.key) == feature.neutral) continue;
     object.refuse(feature.key, "asks for what Assay does not compute");
+  }
+  for (const char* key : kSizes) {
+    if (object.whole_or_zero(key, kMaxWidth, 0) > 0) {
+      object.refuse(key, "is not 0", "Assay does not compute what it asks for");
+    }
   }
   for (const char* key : kObjects) {
     if (object.find(key) != nullptr) object.refuse(key, "asks for what Assay does not compute");
@@ -138,7 +156,7 @@ void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
   config.head_dim = object.whole({"head_dim"}, 65536,
                                  std::max<int64_t>(1, config.embedding_length / config.n_heads));
   keys.whole(hyperparameter::kVocabularySize, config.n_vocab);
-  config.context_length = object.whole({"max_position_embeddings", "n_positions"}, kMaxPositions);
+  config.context_length = object.whole({"max_position_embeddings", "n_positions"}, kMostPositions);
   keys.whole(hyperparameter::kContextLength, config.context_length);
   keys.whole(hyperparameter::kEmbeddingLength, config.embedding_length);
   keys.whole(hyperparameter::kBlockCount, config.n_layers);
@@ -258,77 +276,6 @@ void read_soft_caps(const ConfigObject& object, const HfConfig& config, Keys& ke
   }
 }
 
-constexpr std::string_view kSliding = "sliding_attention";
-
-// Which layers have the window; empty where config.json leaves that to the architecture.
-std::vector<bool> windowed_layers(const ConfigObject& object, const HfConfig& config) {
-  std::vector<bool> windowed;
-  const bool has_conv = has_checkpoint(*config.architecture, Checkpoint::kConv);
-  const bool has_linear = has_checkpoint(*config.architecture, Checkpoint::kDelta);
-  for (const std::string& type : object.texts("layer_types")) {
-    if (type != kSliding && type != "full_attention" && !(has_conv && type == kConvLayer) &&
-        !(has_linear && type == kLinearLayer)) {
-      object.refuse("layer_types", fmt::format("has a layer of type '{}'", type),
-                    "Assay computes full_attention and sliding_attention");
-    }
-    windowed.push_back(type == kSliding);
-  }
-  const auto count = static_cast<size_t>(config.n_layers);
-  if (!windowed.empty() && windowed.size() != count) {
-    object.refuse("layer_types",
-                  fmt::format("has {} entries for {} layers", windowed.size(), count));
-  }
-  if (!windowed.empty() || config.model->window == HfWindow::kSome) return windowed;
-  const bool has_first = object.default_of("max_window_layers") != nullptr;  // qwen2, qwen3
-  const int64_t first = has_first ? object.whole_or_zero("max_window_layers", kMaxWidth) : 0;
-  const bool even = config.model->window == HfWindow::kEven;
-  for (int64_t i = 0; i < config.n_layers; ++i) {
-    windowed.push_back(even ? i % 2 == 0 && i < first : i >= first);
-  }
-  return windowed;
-}
-
-void read_window(const ConfigObject& object, const HfConfig& config, Keys& keys) {
-  const HfWindow kind = config.model->window;
-  const bool used = kind != HfWindow::kNone && object.find("sliding_window") != nullptr &&
-                    ((kind != HfWindow::kFlagged && kind != HfWindow::kEven) ||
-                     object.flag("use_sliding_window"));
-  const std::vector<bool> windowed = windowed_layers(object, config);
-  const bool asked = std::ranges::find(windowed, true) != windowed.end();
-  if (!used) {
-    if (asked && object.find("layer_types") != nullptr) {
-      object.refuse("layer_types", "has layers with a window, and there is none",
-                    "sliding_window is missing, not used, or not computed for this model_type");
-    }
-    // Files that do not state it get the architecture's; no layer is to have that.
-    if (config.architecture->default_window > 0) {
-      keys.flags(hyperparameter::kWindowPattern,
-                 std::vector<bool>(static_cast<size_t>(config.n_layers)));
-    }
-    if (config.model->model_type == "cohere2" || config.model->model_type == "olmo3") {
-      object.refuse("sliding_window", "is null", "Assay runs it with a window only");
-    }
-    return;
-  }
-  if (config.architecture->unrotated_period > 0 && kind == HfWindow::kFlagged &&
-      object.find("layer_types") == nullptr) {  // smollm3, whose class derives them
-    object.refuse("layer_types", "is missing", "it has to say which layers have the window");
-  }
-  keys.whole(hyperparameter::kSlidingWindow, object.whole({"sliding_window"}, kMaxPositions));
-  if (config.architecture->sliding_window != SlidingWindow::kHonoured) {
-    keys.own_flag(hyperparameter::own::kHonoursWindow, true);
-  }
-  if (!windowed.empty()) {
-    const bool all = std::ranges::find(windowed, false) == windowed.end();
-    if (all && config.architecture->window_period == 0) return;
-    return keys.flags(hyperparameter::kWindowPattern, windowed);
-  }
-  const KeyNames pattern = {"sliding_window_pattern", "_sliding_window_pattern"};
-  if (object.find(object.present(pattern)) != nullptr) {
-    keys.whole(hyperparameter::kWindowPattern, object.whole(pattern, kMaxLayers));
-  }
-}
-
 // smollm3 rotates the layers of which no_rope_layers is 1, or by an interval.
 void read_rotated_layers(const ConfigObject& object, const HfConfig& config, Keys& keys) {
   const rapidjson::Value* listed = object.find("no_rope_layers");
@@ -397,7 +344,7 @@ struct ImagesAndText {
   bool tied;  // where the whole does not say
 };
 constexpr ImagesAndText kOfImagesAndText[] = {
-    {"mistral3", true}, {"qwen3_5", false}, {"qwen3_5_moe", false}};
+    {"gemma4", true}, {"mistral3", true}, {"qwen3_5", false}, {"qwen3_5_moe", false}};
 constexpr char kTextConfig[] = "text_config";
 
 // Null for other kinds.
@@ -444,6 +391,7 @@ HfConfig read_hf_config(const std::string& json, const std::string& where) {
   read_multipliers(object, config, keys);
   read_soft_caps(object, config, keys);
   read_window(object, config, keys);
+  if (config.architecture->windowed_heads) read_windowed_heads(object, config, keys);
   read_residual(object, config, keys);
   if (config.architecture->position == PositionKind::kRotary) read_rotation(object, config, keys);
   if (config.model->routing != HfRouting::kOwn) {

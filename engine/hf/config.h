@@ -22,6 +22,7 @@ struct HfParts {
   bool head_norms = false;    // of q and k, where the architecture may do without
   bool two_norms = false;     // of what enters the layer: falcon's
   bool choice_bias = false;   // of the choice of experts
+  std::vector<bool> values;   // of each layer: whether it has a product of them; empty: all have
   std::vector<bool> experts;  // of each layer: whether it has experts
   // Whether it has a convolution, or linear attention, in the place of full attention.
   std::vector<bool> conv;
@@ -36,7 +37,7 @@ struct HfConfig {
   int64_t embedding_length = 0;
   int64_t n_heads = 0;
   int64_t n_kv_heads = 0;
-  int64_t head_dim = 0;
+  int64_t head_dim = 0;          // of layers without a window, where those have another
   int64_t n_experts = 0;         // of a layer; 0: it has none
   int64_t n_dense_layers = 0;    // before the first with experts
   int64_t expert_step = 1;       // of those behind, every nth of all layers has them
@@ -50,6 +51,8 @@ struct HfConfig {
   bool is_part = false;            // of a model of several networks: its text_config
   bool shares_expert = false;      // layers with experts have one that all tokens use
   bool has_q_lora = false;         // of latent attention: q is the product of a latent vector
+  bool keys_as_values = false;     // in layers without a window
+  std::vector<bool> windowed;      // each layer's; empty: as the architecture has it
   bool parallel_residual = false;  // attention and feed-forward read the same input
   HfParts parts;
   // Under GGUF's keys, numbers rounded to 32 bits as its writers do; and under those of

@@ -67,7 +67,8 @@ class Weights {
   // networks.
   void keep_text() {
     static constexpr std::string_view kOthers[] = {"vision_tower.", "multi_modal_projector.",
-                                                   "visual."};
+                                                   "visual.",       "audio_tower.",
+                                                   "embed_vision.", "embed_audio."};
     static constexpr std::string_view kOfText = "language_model.";
     static constexpr std::string_view kOfModel = "model.";
     for (auto all = std::exchange(tensors_, {}); !all.empty();) {
@@ -252,7 +253,7 @@ class TensorList {
   void add(const OpSpec& op, const std::string& from, const std::string& to) {
     if (op.kind == OpKind::kExpertLinear) return add_experts(op, from, to);
     if (op.kind == OpKind::kDelta) return add_gates(op, from, to);
-    if (op.kind == OpKind::kAttention || op.kind == OpKind::kSelect) {
+    if (op.kind == OpKind::kAttention || op.kind == OpKind::kSelect || op.kind == OpKind::kAdd) {
       return add_vector(op, from, to);
     }
     for (const std::string_view module : hf_modules(*config_.model, op.tensor)) {
@@ -363,7 +364,7 @@ class TensorList {
   }
 
   void check_has(const OpSpec& op, const std::string& from, const std::string& to) const {
-    if (op.kind == OpKind::kSelect) return;  // may do without
+    if (op.kind == OpKind::kSelect || op.kind == OpKind::kAdd) return;  // may do without
     const std::string name = to + std::string(op.tensor);
     if (op.kind == OpKind::kDelta) return check_has_gates(op, from, to);
     const std::string_view known = hf_module(*config_.model, op.tensor);
@@ -431,6 +432,13 @@ class TensorList {
       return names_.contains(to + std::string(stem) + ".weight");
     };
     for (const LayerVariant& variant : architecture.variants) {
+      if (variant.without == "attn_v" && has("attn_v") != has_part(config_, layer, "attn_v")) {
+        throw Error(
+            fmt::format("layer {} {} a product of its values, and attention_k_eq_v in {} "
+                        "is {}",
+                        layer, has("attn_v") ? "has" : "lacks", kConfig, config_.keys_as_values),
+            folder_);
+      }
       if (variant.without != "ffn_norm" || has(variant.without) != config_.parallel_residual)
         continue;
       throw Error(fmt::format("layer {} {} the norm before its feed-forward, and "

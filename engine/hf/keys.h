@@ -15,6 +15,7 @@ namespace assay {
 // The largest numbers that a config.json may state.
 inline constexpr int64_t kMaxWidth = int64_t{1} << 20;
 inline constexpr int64_t kMaxLayers = 4096;
+inline constexpr int64_t kMostPositions = int64_t{1} << 31;
 
 // `made` keeps the bytes that the array points to.
 inline GgufArray array_of_floats(const std::vector<float>& values, std::deque<std::string>& made) {

@@ -110,6 +110,9 @@ HfParts read_parts(const ConfigObject& object, const HfConfig& config) {
   parts.choice_bias =
       config.model->choice_bias &&
       (object.default_of("use_expert_bias") == nullptr || object.flag("use_expert_bias"));
+  for (const bool windowed : config.windowed) {
+    parts.values.push_back(windowed || !config.keys_as_values);
+  }
   parts.experts = expert_layers(object, config);
   parts.conv = conv_layers(object, config);
   return parts;
@@ -120,6 +123,7 @@ bool has_part(const HfConfig& config, int64_t layer, std::string_view tensor) {
   if (tensor == "ffn_gate_inp") return parts.experts[static_cast<size_t>(layer)];
   if (tensor == "ffn_norm") return !config.parallel_residual;
   if (tensor == "attn_norm_2") return parts.two_norms;
+  if (tensor == "attn_v") return parts.values.empty() || parts.values[static_cast<size_t>(layer)];
   if (tensor == "attn_q_norm" || tensor == "attn_k_norm") return parts.head_norms;
   if (tensor == "attn_q") return !config.has_q_lora && !parts.conv[static_cast<size_t>(layer)];
   if (tensor == "ffn_gate_shexp") return config.shares_expert;

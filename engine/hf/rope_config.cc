@@ -176,13 +176,25 @@ class RopeReader {
 
   // In the newer form transformers reads the two kinds of layers by their names, and nothing else.
   void reject_one_for_both(const ConfigObject& parameters) const {
-    if (!rotates_twice() || object_.find(kParameters) == nullptr) return;
+    const bool is_stated = object_.states(kParameters) && object_.find(kParameters) != nullptr;
+    if (!rotates_twice() || !is_stated) return;
     parameters.refuse("full_attention", "is missing",
                       "state rope_parameters with full_attention and sliding_attention");
   }
 
   static std::string type_of(const ConfigObject& parameters) {
     return parameters.text({"rope_type", "type"}, "default");
+  }
+
+  // A part of the pairs turns, with the frequencies that it has in a rotation of the whole head.
+  bool is_proportional(const ConfigObject& parameters) const {
+    return config_.architecture->windowed_heads && type_of(parameters) == "proportional";
+  }
+  // The others turn so little that no float shows it, as converters have it.
+  void set_proportional(int64_t n_pairs) {
+    std::vector<float> divisors(static_cast<size_t>(config_.head_dim / 2), 1e30F);
+    std::fill_n(divisors.begin(), n_pairs, 1.0F);
+    rope_.factors["rope_freqs.weight"] = std::move(divisors);
   }
 
   // The name by which this kind of model has the key: the one with a default.
@@ -201,10 +213,15 @@ class RopeReader {
     const char* own = name_of({kShare, "rotary_pct"});
     const char* key = has_share ? kShare : own;
     const double share = place.positive({key}, 1.0);
-    if (object_.default_of(own) == nullptr && share != 1.0)
+    const bool proportional = is_nested && is_proportional(parameters);
+    if (object_.default_of(own) == nullptr && share != 1.0 && !proportional)
       place.refuse(key, "does not belong to this model_type");
     if (share > 1.0) place.refuse(key, "is above 1");
     rope_.dimensions = static_cast<int64_t>(share * static_cast<double>(config_.head_dim));
+    if (proportional) {
+      set_proportional(rope_.dimensions / 2);
+      rope_.dimensions = config_.head_dim;
+    }
     if (!has_share && !object_.states(own) && config_.model->rotary_dim) {
       rope_.dimensions = object_.whole({"rotary_dim"}, config_.head_dim, rope_.dimensions);
     }
@@ -233,6 +250,11 @@ class RopeReader {
     if (type == "linear") {
       rope_.scaling = "linear";
       rope_.numbers[hyperparameter::kRopeFactor] = parameters.positive({"factor"});
+    } else if (is_proportional(parameters)) {
+      const double factor = parameters.positive({"factor"}, 1.0);
+      if (factor == 1.0) return;
+      rope_.scaling = "linear";
+      rope_.numbers[hyperparameter::kRopeFactor] = factor;
     } else if (type == "yarn") {
       read_yarn(parameters);
     } else if (type == "llama3" && architecture.rope_freqs) {

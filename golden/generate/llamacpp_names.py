@@ -89,6 +89,13 @@ PLAIN_BIASED |= {"ffn_out": Node(reads="ffn_down.bias")}
 PARALLEL = without(COMMON_LAYER, "attn_residual", "ffn_norm")
 GEMMA = COMMON_LAYER | {"attn_residual": Node("sa_out"), "ffn_act": Node("ffn_geglu")}
 POST_NORMS = {"post_attn_norm": Node("attn_post_norm"), "post_ffn_norm": Node(reads="post_ffw_norm.weight")}
+GEMMA4_LAYER = {
+    "q": Node("Qcur"),
+    "q_rope": Node("Qcur_pos"),
+    "k_rope": Node("Kcur_pos"),
+    "v_norm": Node("Vcur_normed"),
+    "attn_residual": Node("attn_out"),
+}
 GLM4_NORMS = {"attn_residual": Node("ffn_inp"), "post_attn_norm": Node("post_attn_norm")}
 GLM4_NORMS |= {"post_ffn_norm": Node("post_mlp_norm"), "ffn_out": Node("ffn_out")}
 
@@ -117,6 +124,7 @@ LAYERS = {
     "gemma": GEMMA,
     "gemma2": GEMMA | POST_NORMS,
     "gemma3": GEMMA | QK_NORMS | POST_NORMS,
+    "gemma4": without(GEMMA, "k", "v") | QK_NORMS | POST_NORMS | GEMMA4_LAYER,  # k may have the name of v
     "ernie4_5": COMMON_LAYER,
     "exaone": COMMON_LAYER,
     "xverse": COMMON_LAYER,
@@ -126,7 +134,7 @@ LAYERS = {
 }
 GEMMA_TOP = COMMON_TOP | {"embedding": Node("inp_scaled")}
 TOPS = {arch: COMMON_TOP for arch in LAYERS} | {"gpt2": COMMON_TOP | {"embedding": Node("inpL")}}
-TOPS |= {arch: GEMMA_TOP for arch in ("gemma", "gemma2", "gemma3")}
+TOPS |= {arch: GEMMA_TOP for arch in ("gemma", "gemma2", "gemma3", "gemma4")}
 ANY_LAYER, ANY_TOP = {"output": Node("l_out")}, {"logits": Node("result_output")}
 
 

@@ -18,6 +18,7 @@ LAYER = (
     "v",
     "q_norm",
     "k_norm",
+    "v_norm",
     "q_rope",
     "k_rope",
     "q_rope_norm",

@@ -7,6 +7,7 @@ variants: other layers, (conditions, ops), of which the first that applies is ta
     of the config that is true), or ("with" or "without", a module that the layer has or lacks)
 rotation: the function in transformers' source that rotates q and k
 halves_to_adjacent: rows of a head's q and k that rotate together are half a head apart here, neighbours in a file
+rotated_alone: it is given q and then k, as [sequences, tokens, heads, head_dim], and not both
 rotated_to_halves: it takes neighbours, and gives them half a head apart
 fused_by_kv_head: a module of q, k and v has those of each key-value head together
 grouped_value_heads: files have the value heads of linear attention in groups that read one key head, as transformers has
@@ -225,6 +226,43 @@ LAYERS = {
         ("ffn_out", "linear", "ffn_act", "ffn_down", "mlp.down_proj"),
         ("post_ffn_norm", "norm", "ffn_out", "post_ffw_norm", "post_feedforward_layernorm"),
         ("output", "add", "attn_residual post_ffn_norm", "", ""),
+    ),
+    "gemma4_text": (
+        ("attn_norm", "norm", "output", "attn_norm", "input_layernorm"),
+        ("q", "linear", "attn_norm", "attn_q", "self_attn.q_proj"),
+        ("k", "linear", "attn_norm", "attn_k", "self_attn.k_proj"),
+        ("v", "linear", "attn_norm", "attn_v", "self_attn.v_proj"),
+        ("q_norm", "norm", "q", "attn_q_norm", "self_attn.q_norm"),
+        ("k_norm", "norm", "k", "attn_k_norm", "self_attn.k_norm"), ("v_norm", "norm", "v", "", "self_attn.v_norm"),
+        ("q_rope", "rope", "q_norm", "", ""), ("k_rope", "rope", "k_norm", "", ""),
+        ("attn", "attention", "q_rope k_rope v_norm", "", ""),
+        ("attn_out", "linear", "attn", "attn_output", "self_attn.o_proj"),
+        ("post_attn_norm", "norm", "attn_out", "post_attention_norm", "post_attention_layernorm"),
+        ("attn_residual", "add", "output post_attn_norm", "", ""),
+        ("ffn_norm", "norm", "attn_residual", "ffn_norm", "pre_feedforward_layernorm"),
+        ("ffn_gate", "linear", "ffn_norm", "ffn_gate", "mlp.gate_proj"),
+        ("ffn_up", "linear", "ffn_norm", "ffn_up", "mlp.up_proj"), ("ffn_act", "activation", "ffn_up ffn_gate", "", ""),
+        ("ffn_out", "linear", "ffn_act", "ffn_down", "mlp.down_proj"),
+        ("post_ffn_norm", "norm", "ffn_out", "post_ffw_norm", "post_feedforward_layernorm"),
+        ("output", "add", "attn_residual post_ffn_norm", "layer_output_scale", ""),
+    ),
+    "gemma4_text, 1": (
+        ("attn_norm", "norm", "output", "attn_norm", "input_layernorm"),
+        ("q", "linear", "attn_norm", "attn_q", "self_attn.q_proj"),
+        ("k", "linear", "attn_norm", "attn_k", "self_attn.k_proj"),
+        ("q_norm", "norm", "q", "attn_q_norm", "self_attn.q_norm"),
+        ("k_norm", "norm", "k", "attn_k_norm", "self_attn.k_norm"), ("v_norm", "norm", "k", "", "self_attn.v_norm"),
+        ("q_rope", "rope", "q_norm", "", ""), ("k_rope", "rope", "k_norm", "", ""),
+        ("attn", "attention", "q_rope k_rope v_norm", "", ""),
+        ("attn_out", "linear", "attn", "attn_output", "self_attn.o_proj"),
+        ("post_attn_norm", "norm", "attn_out", "post_attention_norm", "post_attention_layernorm"),
+        ("attn_residual", "add", "output post_attn_norm", "", ""),
+        ("ffn_norm", "norm", "attn_residual", "ffn_norm", "pre_feedforward_layernorm"),
+        ("ffn_gate", "linear", "ffn_norm", "ffn_gate", "mlp.gate_proj"),
+        ("ffn_up", "linear", "ffn_norm", "ffn_up", "mlp.up_proj"), ("ffn_act", "activation", "ffn_up ffn_gate", "", ""),
+        ("ffn_out", "linear", "ffn_act", "ffn_down", "mlp.down_proj"),
+        ("post_ffn_norm", "norm", "ffn_out", "post_ffw_norm", "post_feedforward_layernorm"),
+        ("output", "add", "attn_residual post_ffn_norm", "layer_output_scale", ""),
     ),
     "phi": (
         ("attn_norm", "norm", "output", "attn_norm", "input_layernorm"),
@@ -900,6 +938,12 @@ MODELS = {
         "architecture": "gemma3", "layer": LAYERS["gemma3_text"], "layers": "model.layers",
         "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
         "rotation": "apply_rotary_pos_emb", "heads_first": True, "norm_plus_one": True,
+    },
+    "gemma4_text": {
+        "architecture": "gemma4", "layer": LAYERS["gemma4_text"], "layers": "model.layers",
+        "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
+        "variants": (((("without", "self_attn.v_proj"), ), LAYERS["gemma4_text, 1"]),),
+        "rotation": "apply_rotary_pos_emb", "rotated_alone": True,
     },
     "phi": {
         "architecture": "phi2", "layer": LAYERS["phi"], "layers": "model.layers", "token_embd": "model.embed_tokens",

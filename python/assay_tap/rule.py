@@ -13,6 +13,7 @@ class Rule:
     of: "output" or "input" of the module; of an output that is a tuple, the first.
     calls: instead of an output or input, the results of this function, or of any of these, which the module's own source
         file defines or imports, each time that the module calls it.
+    call: of several calls of that function in one forward pass of the module, this one alone, counted from 0.
     widths: splits the last axis into parts of these widths, one for each name.
     change: applied to each part before it is recorded; one function, or one for each part.
     beside: a rule, with a module within what the stars matched, whose tensor change() is given as well: for what no
@@ -25,6 +26,7 @@ class Rule:
     checkpoint: str | tuple[str, ...]
     of: str = "output"
     calls: str | tuple[str, ...] | None = None
+    call: int | None = None
     widths: tuple[int, ...] = ()
     change: Callable | tuple[Callable, ...] | None = None
     beside: "Rule | None" = None

@@ -18,7 +18,7 @@ from .rule import Rule, first, model_logits
 CONVOLUTION = ("causal_conv1d_fn", "causal_conv1d_update")
 DELTA_RULE = ("torch_chunk_gated_delta_rule", "torch_recurrent_gated_delta_rule")
 ATTENTION = "eager_attention_forward"
-QK_NORMS = ("q_norm", "k_norm", "q_rope_norm", "k_rope_norm")
+HEAD_NORMS = ("q_norm", "k_norm", "v_norm", "q_rope_norm", "k_rope_norm")
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,16 @@ class Heads:
         return rows.reshape(*rows.shape[:-1], -1, 2, self.dim // 2).transpose(-1, -2).reshape(rows.shape)
 
 
-def heads_of(config):
+def heads_of(config, index):
+    """Of the layer of this number; "*" where all layers have the same."""
     count = config.num_attention_heads
-    return Heads(count, getattr(config, "head_dim", None) or config.hidden_size // count)
+    own = config.per_layer_config[index] if has_own_heads(config) else config
+    return Heads(count, getattr(own, "head_dim", None) or config.hidden_size // count)
+
+
+def has_own_heads(config):
+    """Whether layers differ in sizes that the config has of each by itself."""
+    return getattr(config, "is_heterogeneous", False)
 
 
 def join_heads(tensor):
@@ -57,7 +64,7 @@ class _Layer:
     def __init__(self, network, config, modules, index):
         """modules: the paths of those that the layer has, within it. index: its number, or "*" for all."""
         self._modules = modules
-        self._network, self._config, self._heads = network, config, heads_of(config)
+        self._network, self._config, self._heads = network, config, heads_of(config, index)
         self._number = "{0}" if index == "*" else index
         self._layer = f"{network['layers']}.{index}"
         self._entering = Rule(self._layer, "", of="input")
@@ -108,8 +115,8 @@ class _Layer:
     def _change(self, out, kind, module):
         """What makes the checkpoint of a module's output, if it is not that itself."""
         outs = [op[0] for op in self._ops if op[4] == module]
-        by_heads = kind == "norm" and out in QK_NORMS
-        reorder = out in ("q", "k", *QK_NORMS) and "halves_to_adjacent" in self._network
+        by_heads = kind == "norm" and out in HEAD_NORMS
+        reorder = out in ("q", "k", *HEAD_NORMS) and "halves_to_adjacent" in self._network
         if len(outs) == 1 and not by_heads and not reorder:
             return None
 
@@ -245,8 +252,11 @@ class _Layer:
 
     def _rotation(self, out, of):
         """Rotated q or k. Where only a part of each head is given to the function, the rest stays as it was."""
+        alone = "rotated_alone" in self._network
 
         def change(result, plain):
+            if alone:
+                return result.flatten(0, 1).flatten(1)
             rotated = result[out == "k_rope"]
             size, kv = rotated.shape[-1], plain.shape[-1] // self._heads.dim
             if rotated.shape[1] > kv:  # Falcon repeats a head of k for each query that reads it
@@ -259,7 +269,10 @@ class _Layer:
             return self._heads.to_adjacent(rows) if "halves_to_adjacent" in self._network else rows
 
         attention = next(op[4] for op in self._ops if op[0] == of).rpartition(".")[0]
-        return Rule(f"{self._layer}.{attention}", "", calls=self._network["rotation"], change=change, beside=self._rules[of])
+        call = int(out == "k_rope") if alone else None
+        return Rule(
+            f"{self._layer}.{attention}", "", calls=self._network["rotation"], call=call, change=change, beside=self._rules[of]
+        )
 
 
 def _within_layers(network, named):
@@ -315,7 +328,7 @@ def rules_for(model):
         layers[index] = {**network, "layer": layer_of(network, model.config, paths)}
         if not _describes(layers[index], paths, parameters.get(index, set())):
             return rules_for_any(model)
-    alike = len({frozenset(paths) for paths in modules.values()}) == 1
+    alike = len({frozenset(paths) for paths in modules.values()}) == 1 and not has_own_heads(model.config)
     rules = [
         rule
         for index, layer in (layers.items() if not alike else [("*", layers[0])])

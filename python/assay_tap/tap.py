@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from collections import Counter
 
 from .arrays import as_rows, type_name
 from .calls import listen
@@ -34,7 +35,7 @@ class Tap:
         self._ended = set()  # sequences that generate() goes on padding
         self._generation = None
         self._calls = {}  # module -> {what it calls: [who is given the result]}
-        self._inside = []  # those of these modules that run now
+        self._inside = []  # those of these modules that run now, each with how often it has called what
         self._handles = []
         self._listening = {}  # (source file, function) -> the function that stops listening
         self._names = []  # of the checkpoints that the rules find in the model
@@ -162,10 +163,10 @@ class Tap:
             key = (type(module).__module__, name)
             if key not in self._listening:
                 self._listening[key] = self._listen(key)
-            self._calls.setdefault(module, {}).setdefault(key, []).append(give)
+            self._calls.setdefault(module, {}).setdefault(key, []).append((rule.call, give))
         if not is_new:
             return
-        enter = module.register_forward_pre_hook(lambda *_: self._inside.append(module))
+        enter = module.register_forward_pre_hook(lambda *_: self._inside.append((module, Counter())))
         leave = module.register_forward_hook(lambda *_: self._leave(module), always_call=True)  # after an error, too
         self._handles += [enter, leave]
 
@@ -176,12 +177,17 @@ class Tap:
             raise LogError(f"{key[0]} has no function {key[1]!r}") from error
 
     def _leave(self, module):
-        if self._inside and self._inside[-1] is module:  # otherwise a hook before `enter` failed
+        if self._inside and self._inside[-1][0] is module:  # otherwise a hook before `enter` failed
             self._inside.pop()
 
     def _called(self, key, result):
-        if self._inside:
-            for give in self._calls[self._inside[-1]].get(key, ()):
+        if not self._inside:
+            return
+        module, made = self._inside[-1]
+        number = made[key]
+        made[key] += 1
+        for wanted, give in self._calls[module].get(key, ()):
+            if wanted in (None, number):
                 give(result)
 
     def _emit(self, names, rule, value, *beside):

@@ -22,6 +22,7 @@ GPT = dict(n_embd=32, n_head=4, n_layer=2)
 FAMILIES = {
     "gemma2": dict(sliding_window=4),
     "gemma3_text": dict(sliding_window=4),
+    "gemma4_text": dict(sliding_window=4, attention_k_eq_v=True, num_global_key_value_heads=1),
     "phi": {},
     "gpt_neox": {},
     "starcoder2": {},

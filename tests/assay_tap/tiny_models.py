@@ -23,6 +23,8 @@ OWN_NAMES["qwen2_moe"] |= dict(moe_intermediate_size=16, shared_expert_intermedi
 OWN_NAMES["qwen3_5_text"] = dict(linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=8)
 OWN_NAMES["qwen3_5_text"] |= dict(linear_value_head_dim=6, layer_types=["linear_attention"] * 2)
 OWN_NAMES["qwen3_5_moe_text"] |= OWN_NAMES["qwen2_moe"] | OWN_NAMES["qwen3_5_text"]
+OWN_NAMES["gemma4_text"] = dict(global_head_dim=16, hidden_size_per_layer_input=0)
+OWN_NAMES["gemma4_text"] |= dict(layer_types=["sliding_attention", "full_attention"])
 OWN_NAMES["qwen3_next"] = OWN_NAMES["qwen3_5_moe_text"]
 SIZES = dict(q_lora_rank=20, kv_lora_rank=16, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10)
 OWN_NAMES |= {kind: OWN_NAMES[kind] | SIZES | dict(num_key_value_heads=4) for kind in LATENT}

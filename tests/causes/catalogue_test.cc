@@ -233,6 +233,10 @@ INSTANTIATE_TEST_SUITE_P(
                 {"attention_softcap", "logit_softcap", "attention_window", "embedding_scale",
                  "norm_order", "norm_weight_plus_one", "parallel_residual"}},
         Feature{"gemma3", {"attention_window", "rope_base", "rope_scaling", "qk_norm"}},
+        Feature{
+            "gemma4",
+            {"attention_window", "attention_scale", "rope_base", "rope_scaling", "rope_dimensions",
+             "qk_norm", "norm_order", "norm_kind", "layer_scale", "logit_softcap"}},
         Feature{"cohere2",
                 {"logit_scale", "attention_window", "rope_unwanted", "rope_missing",
                  "parallel_residual"}},

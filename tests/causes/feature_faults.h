@@ -6,7 +6,12 @@
 namespace assay {
 
 // Faults in what some networks have beside the usual.
-inline const std::set<std::string> kOfFeatures = {"conv-state-lost",
+inline const std::set<std::string> kOfFeatures = {"layer-scale-missing",
+                                                  "v-norm-missing",
+                                                  "v-norm-of-keys",
+                                                  "scale-of-head",
+                                                  "rope-part-for-pairs",
+                                                  "conv-state-lost",
                                                   "conv-state-late-after-prompt",
                                                   "conv-silu",
                                                   "linear-conv-reversed",

@@ -144,6 +144,7 @@ TEST_F(NameMapTest, TransformersKnowsEachArchitecture) {
   EXPECT_THAT(found("llama", norm), ElementsAre("layer_1_ffn_norm"));
   EXPECT_THAT(found("olmo2", norm), ElementsAre("layer_1_post_attn_norm"));
   EXPECT_THAT(found("gemma2", norm), ElementsAre("layer_1_post_attn_norm"));
+  EXPECT_THAT(found("gemma4", norm), ElementsAre("layer_1_post_attn_norm"));
   EXPECT_THAT(found("gpt-oss", norm), ElementsAre("layer_1_ffn_norm"));
   EXPECT_THAT(found("falcon", "transformer.h.1.ln_mlp"), ElementsAre("layer_1_ffn_norm"));
   EXPECT_THAT(found("qwen3moe", "model.layers.1.mlp"), ElementsAre("layer_1_ffn_out"));

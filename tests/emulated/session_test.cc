@@ -77,6 +77,7 @@ std::vector<Setup> setups(Backend backend) {
           {backend, "granite", KvType::kF32},
           {backend, "phi3", KvType::kF32},
           {backend, "gemma3", KvType::kF32, Math::kExact, "f32"},
+          {backend, "gemma4", KvType::kF32, Math::kExact, "f32"},
           {backend, "cohere2", KvType::kF16, Math::kExact, "f32"},
           {backend, "qwen3moe", KvType::kF32, Math::kExact, "f32"},
           {backend, "qwen3next", KvType::kF32, Math::kExact, "f32"},

@@ -324,8 +324,8 @@ TEST_F(HfFolder, OfImagesAndTextTheTextIsTheModel) {
   HfTensors twice = published;
   twice["model.norm.weight"] = {{8}};
   EXPECT_THAT(refusal(config(), twice), HasSubstr("'model.norm.weight' is there under two names"));
-  more["audio_tower.weight"] = {{2}};
-  EXPECT_THAT(refusal(config(), more), HasSubstr("tensor 'audio_tower.weight' is not one"));
+  more["sound_tower.weight"] = {{2}};
+  EXPECT_THAT(refusal(config(), more), HasSubstr("tensor 'sound_tower.weight' is not one"));
   EXPECT_THAT(refusal(config(R"(, "quantization_config": {})"), published),
               HasSubstr("config.json: key 'quantization_config' asks for"));
   EXPECT_THAT(refusal(R"({"model_type": "mistral3"})", published),

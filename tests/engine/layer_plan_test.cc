@@ -30,6 +30,12 @@ ModelConfig config_of(const char* architecture) {
   return config;
 }
 
+LayerConfig layer_of(std::span<const OpSpec> ops) {
+  LayerConfig layer;
+  layer.ops.assign(ops.begin(), ops.end());
+  return layer;
+}
+
 // By the architectures' names; an architecture may have several.
 std::vector<std::pair<std::string, std::span<const OpSpec>>> all_layers() {
   std::vector<std::pair<std::string, std::span<const OpSpec>>> layers;
@@ -48,7 +54,8 @@ std::vector<std::pair<std::string, std::span<const OpSpec>>> all_layers() {
 TEST(LayerPlan, KeepsEachResultUntilItsLastReader) {
   for (const auto& [name, ops] : all_layers()) {
     const ModelConfig config = config_of(name.c_str());
-    const LayerPlan plan(ops, config);
+    const LayerConfig layer = layer_of(ops);
+    const LayerPlan plan(layer, config);
     std::map<size_t, Checkpoint> holds = {{0, Checkpoint::kOutput}};
     for (const std::span<const OpSpec> step : plan.steps()) {
       for (const OpSpec& op : step) {
@@ -68,7 +75,8 @@ TEST(LayerPlan, KeepsEachResultUntilItsLastReader) {
 
 TEST(LayerPlan, ProductsOfOneInputAreOneStep) {
   const ModelConfig config = config_of("llama");
-  const LayerPlan plan(config.architecture->layer, config);
+  const LayerConfig layer = layer_of(config.architecture->layer);
+  const LayerPlan plan(layer, config);
   std::vector<size_t> sizes;
   for (const std::span<const OpSpec> step : plan.steps()) sizes.push_back(step.size());
   EXPECT_THAT(sizes, ElementsAre(1, 3, 1, 1, 1, 1, 1, 1, 2, 1, 1, 1));
@@ -82,7 +90,8 @@ TEST(LayerPlan, KnowsWhatLaterPositionsRead) {
   using C = Checkpoint;
   const auto read_later = [](const char* name) {
     const ModelConfig config = config_of(name);
-    const LayerPlan plan(config.architecture->layer, config);
+    const LayerConfig layer = layer_of(config.architecture->layer);
+    const LayerPlan plan(layer, config);
     std::vector<C> found;
     for (const OpSpec& op : config.architecture->layer) {
       if (plan.is_read_later(op.out)) found.push_back(op.out);

@@ -64,6 +64,10 @@ OF_TYPE = {
     "gpt_neox": {"num_key_value_heads": 4},
     "falcon": {"ffn_hidden_size": 256, "intermediate_size": 256, "new_decoder_architecture": True, "num_kv_heads": 2},
     "gemma3_text": {"num_hidden_layers": 7},
+    "gemma4_text": {
+        **{"num_hidden_layers": 7, "head_dim": 16, "global_head_dim": 32, "num_global_key_value_heads": 1},
+        **{"attention_k_eq_v": True, "hidden_size_per_layer_input": 0, "sliding_window": 8, "rms_norm_eps": 0.01},
+    },
     "deepseek_v2": LATENT,
     "deepseek_v3": LATENT,
     "minimax_m2": {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 16},

@@ -136,6 +136,7 @@ std::string model_text(const HfModel& model, const Architecture& architecture,
       {"fused_by_kv_head", model.fused_by_kv_head},
       {"grouped_value_heads", architecture.grouped_value_heads},
       {"rotated_to_halves", model.rotated_to_halves},
+      {"rotated_alone", model.rotated_alone},
       {"heads_first", model.heads_first},
       {"transposed", model.transposed},
       {"norm_plus_one", model.norm_plus_one}};
@@ -172,6 +173,7 @@ variants: other layers, (conditions, ops), of which the first that applies is ta
     of the config that is true), or ("with" or "without", a module that the layer has or lacks)
 rotation: the function in transformers' source that rotates q and k
 halves_to_adjacent: rows of a head's q and k that rotate together are half a head apart here, neighbours in a file
+rotated_alone: it is given q and then k, as [sequences, tokens, heads, head_dim], and not both
 rotated_to_halves: it takes neighbours, and gives them half a head apart
 fused_by_kv_head: a module of q, k and v has those of each key-value head together
 grouped_value_heads: files have the value heads of linear attention in groups that read one key head, as transformers has

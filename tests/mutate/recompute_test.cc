@@ -66,7 +66,7 @@ Matrix recomputed(const Mistake& mistake, const Injected& injected, const Networ
   const OpSite site{.checkpoint = op.checkpoint,
                     .layer = op.layer,
                     .n_tokens = static_cast<int64_t>(tokens.size())};
-  const OpContext context{site, network, inputs};
+  const OpContext context{site, network.at(op), inputs};
   const double parameter = injected.parameter ? injected.parameter(context) : 0;
   return network.compute(op, inputs, hooks_of(mistake, injected.before_bias), parameter);
 }
@@ -75,10 +75,10 @@ class RecomputeTest : public testing::TestWithParam<const char*> {};
 
 INSTANTIATE_TEST_SUITE_P(Models, RecomputeTest,
                          testing::Values("tinyllama", "qwen2.5", "phi3", "gpt2", "gemma2", "gemma3",
-                                         "cohere2", "exaone4", "gpt-oss", "granitemoe", "olmoe",
-                                         "qwen2-yarn", "phi2", "command-r-plus", "deepseek2",
-                                         "deepseek3", "lfm2", "qwen35", "qwen3next", "qwen2moe",
-                                         "hunyuan-dense", "mistral3", "apertus"),
+                                         "gemma4", "cohere2", "exaone4", "gpt-oss", "granitemoe",
+                                         "olmoe", "qwen2-yarn", "phi2", "command-r-plus",
+                                         "deepseek2", "deepseek3", "lfm2", "qwen35", "qwen3next",
+                                         "qwen2moe", "hunyuan-dense", "mistral3", "apertus"),
                          [](const auto& tested) {
                            std::string name = tested.param;
                            std::erase_if(name, [](char c) { return c == '-' || c == '.'; });

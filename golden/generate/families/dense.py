@@ -187,6 +187,20 @@ DENSE = (
         ),
     ),
     Family(
+        "gemma4", "Gemma4TextConfig", 212,
+        GROUPED | dict(
+            hidden_size=32, num_hidden_layers=3, head_dim=16, global_head_dim=32, num_global_key_value_heads=1,
+            attention_k_eq_v=True, intermediate_size=64, rms_norm_eps=0.046875, sliding_window=8,
+            hidden_activation="gelu_pytorch_tanh",
+            layer_types=["full_attention", "sliding_attention", "full_attention"],
+            rope_parameters={
+                "sliding_attention": rope(3456.0),
+                "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.5, "rope_theta": 345.0}
+            }, final_logit_softcapping=3.5, hidden_size_per_layer_input=0, tie_word_embeddings=True
+        ),
+        {"layer_scalar": 2.0},
+    ),
+    Family(
         "exaone4", "Exaone4Config", 1181,
         WHOLE | dict(
             num_hidden_layers=5, intermediate_size=32, rms_norm_eps=0.046875, sliding_window=8,

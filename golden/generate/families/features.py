@@ -14,6 +14,11 @@ def unscaled(theta):
     return dict(rope_parameters=rope(theta))
 
 
+def gemma4_rope(local, share, theta):
+    whole = {"rope_type": "proportional", "partial_rotary_factor": share, "rope_theta": theta}
+    return dict(rope_parameters={"sliding_attention": rope(local), "full_attention": whole})
+
+
 MULTIPLIERS = {
     name: {name: 1.0}
     for name in ("embedding_multiplier", "attention_multiplier", "residual_multiplier", "logits_scaling")
@@ -140,6 +145,15 @@ FEATURES = {
         "scaling in global layers": dict(
             rope_parameters={"sliding_attention": rope(3456.0), "full_attention": rope(234567.0)}
         ),
+    },
+    "gemma4": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "windows": NO_WINDOW,
+        "width of the windows": dict(sliding_window=7),
+        "second rotary base": gemma4_rope(345.0, 0.5, 345.0),
+        "rotary base": gemma4_rope(3456.0, 0.5, 3456.0),
+        "rotation of a part of each head": gemma4_rope(3456.0, 1.0, 345.0),
+        "cap of logits": dict(final_logit_softcapping=None),
     },
     "minicpm": {"epsilon": dict(rms_norm_eps=1e-5), "rotary base": base(10000.0)}
     | {name: change for name, change in MULTIPLIERS.items() if name != "attention_multiplier"},
@@ -304,5 +318,5 @@ GELU_NOTES = {
     "erf": "llama.cpp takes the GELU with tanh, from a table of float16 values, for the one with erf",
 }
 GELU = {"starcoder": "tanh", "starcoder2": "tanh", "gptneox": "erf", "gptneox-sequential": "tanh", "phi2": "tanh", "falcon": "erf"}
-GELU |= {"falcon-40b": "erf", "gemma": "tanh", "gemma2": "tanh", "gemma3": "tanh"}
+GELU |= {"falcon-40b": "erf"} | {name: "tanh" for name in ("gemma", "gemma2", "gemma3", "gemma4")}
 LLAMA_CPP_NOTES = NOT_BY_LLAMA_CPP | {name: GELU_NOTES[kind] for name, kind in GELU.items()}

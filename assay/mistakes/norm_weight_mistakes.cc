@@ -1,0 +1,120 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "assay/mistakes/mistake.h"
+
+// Of norms with the weights of others, and of those of values, which have none (Gemma 4).
+namespace assay::mistakes {
+namespace {
+
+// Norms of a layer of which models have several, all of one width.
+constexpr Checkpoint kNormsOfStream[] = {Checkpoint::kAttnNorm, Checkpoint::kPostAttnNorm,
+                                         Checkpoint::kFfnNorm, Checkpoint::kPostFfnNorm};
+
+bool has_other_norm(const Network& network, Op op) {
+  if (network.model == nullptr || op.layer < 0) return false;
+  const auto has = [&](Checkpoint each) {
+    return each != op.checkpoint && find_spec(network.layer(op.layer), each) != nullptr;
+  };
+  return std::ranges::find(kNormsOfStream, op.checkpoint) != std::end(kNormsOfStream) &&
+         std::ranges::any_of(kNormsOfStream, has);
+}
+
+// The weights of the norm that the parameter is, where the layer has it.
+void run_with_weights_of(const OpContext& context, NormCall call, Kernels& kernels) {
+  const auto of = static_cast<Checkpoint>(context.parameter);
+  if (find_spec(context.network.layer(context.site.layer), of) != nullptr) {
+    const NormCall other = context.network.norm_call({of, context.site.layer});
+    call.weight = other.weight;
+    call.bias = other.bias;
+  }
+  kernels.run(call);
+}
+
+bool is_norm_of_values(const Network& network, Op op) {
+  return network.model != nullptr && op.checkpoint == Checkpoint::kVNorm &&
+         find_spec(network.layer(op.layer), Checkpoint::kKNorm) != nullptr;
+}
+
+bool is_norm_of_keys_as_values(const Network& network, Op op) {
+  return is_norm_of_values(network, op) && network.inputs(op).front().checkpoint == Checkpoint::kK;
+}
+
+// What the norm of the keys gives.
+void take_normed_keys(const OpContext& context, const NormCall& call, Kernels& kernels) {
+  const auto rows = context.inputs.other
+                        ? context.inputs.other({Checkpoint::kKNorm, context.site.layer})
+                        : nullptr;
+  if (!rows || std::ssize(rows->values) != call.n_tokens * call.width) return kernels.run(call);
+  std::ranges::copy(rows->values, call.out);
+}
+
+Injected of_values(std::string name, std::string what) {
+  return {.name = std::move(name),
+          .group = FaultGroup::kNorm,
+          .what = std::move(what),
+          .at = Checkpoint::kVNorm,
+          .unsupported_reason = needs(
+              "norm of values",
+              [](const ModelConfig& config) { return config.find(Checkpoint::kVNorm) != nullptr; }),
+          .in_arguments = true};
+}
+
+}  // namespace
+
+std::vector<Mistake> norm_weight_mistakes() {
+  return {
+      {.cause = "norm_order",
+       .text =
+           [](const Network&, double other) {
+             return fmt::format("has the weights of {}",
+                                checkpoint_op(static_cast<Checkpoint>(other)));
+           },
+       .edit = {.norm = run_with_weights_of},
+       .possible = has_other_norm,
+       .grid =
+           [](const Network&) {
+             std::vector<double> all;
+             for (const Checkpoint each : kNormsOfStream) all.push_back(static_cast<double>(each));
+             return all;
+           },
+       .faults = {{.name = "norm-weights-of-attention",
+                   .group = FaultGroup::kNorm,
+                   .what = "the feed-forward's norm has the weights of the attention's",
+                   .at = Checkpoint::kFfnNorm,
+                   .unsupported_reason =
+                       [](const Model& model) {
+                         return model.config().find(Checkpoint::kAttnNorm) == nullptr
+                                    ? "its attention has no norm"
+                                    : "";
+                       },
+                   .parameter = with(static_cast<double>(Checkpoint::kAttnNorm)),
+                   .in_arguments = true}}},
+      {.cause = "norm_kind",
+       .text = plainly("leaves the norm of the values out"),
+       .edit = {.norm =
+                    [](const OpContext&, const NormCall& call, Kernels&) {
+                      std::copy_n(call.x, call.n_tokens * call.width, call.out);
+                    }},
+       .possible = is_norm_of_values,
+       .faults = {of_values("v-norm-missing", "the values are not normalised")}},
+      {.cause = "norm_order",
+       .text = plainly("has the weights of k_norm: values are normalised as keys"),
+       .edit = {.norm =
+                    [](const OpContext& context, NormCall call, Kernels& kernels) {
+                      const Op keys{Checkpoint::kKNorm, context.site.layer};
+                      call.weight = context.network.norm_call(keys).weight;
+                      kernels.run(call);
+                    }},
+       .possible = is_norm_of_values,
+       .faults = {of_values("v-norm-of-keys", "the norm of v has the weights of that of k")}},
+      {.cause = "norm_order",
+       .text = plainly("is k_norm: values are the keys after their norm, not before it"),
+       .edit = {.norm = take_normed_keys},
+       .possible = is_norm_of_keys_as_values},
+  };
+}
+
+}  // namespace assay::mistakes

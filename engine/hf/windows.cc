@@ -1,0 +1,97 @@
+#include "engine/hf/windows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/hf/linear_attention.h"
+#include "engine/hf/parts.h"
+#include "model/hyperparameter_keys.h"
+
+namespace assay {
+namespace {
+
+constexpr std::string_view kSliding = "sliding_attention";
+
+// Which layers have the window; empty where config.json leaves that to the architecture.
+std::vector<bool> windowed_layers(const ConfigObject& object, const HfConfig& config) {
+  std::vector<bool> windowed;
+  const bool has_conv = has_checkpoint(*config.architecture, Checkpoint::kConv);
+  const bool has_linear = has_checkpoint(*config.architecture, Checkpoint::kDelta);
+  for (const std::string& type : object.texts("layer_types")) {
+    if (type != kSliding && type != "full_attention" && !(has_conv && type == kConvLayer) &&
+        !(has_linear && type == kLinearLayer)) {
+      object.refuse("layer_types", fmt::format("has a layer of type '{}'", type),
+                    "Assay computes full_attention and sliding_attention");
+    }
+    windowed.push_back(type == kSliding);
+  }
+  const auto count = static_cast<size_t>(config.n_layers);
+  if (!windowed.empty() && windowed.size() != count) {
+    object.refuse("layer_types",
+                  fmt::format("has {} entries for {} layers", windowed.size(), count));
+  }
+  if (config.model->last_without_window) {
+    for (auto i = std::ssize(windowed); i < config.n_layers; ++i) {
+      windowed.push_back((i + 1) % config.architecture->window_period != 0);
+    }
+    windowed.back() = false;
+  }
+  if (!windowed.empty() || config.model->window == HfWindow::kSome) return windowed;
+  const bool has_first = object.default_of("max_window_layers") != nullptr;  // qwen2, qwen3
+  const int64_t first = has_first ? object.whole_or_zero("max_window_layers", kMaxWidth) : 0;
+  const bool even = config.model->window == HfWindow::kEven;
+  for (int64_t i = 0; i < config.n_layers; ++i) {
+    windowed.push_back(even ? i % 2 == 0 && i < first : i >= first);
+  }
+  return windowed;
+}
+
+}  // namespace
+
+void read_window(const ConfigObject& object, HfConfig& config, Keys& keys) {
+  const HfWindow kind = config.model->window;
+  const bool used = kind != HfWindow::kNone && object.find("sliding_window") != nullptr &&
+                    ((kind != HfWindow::kFlagged && kind != HfWindow::kEven) ||
+                     object.flag("use_sliding_window"));
+  const std::vector<bool> windowed = windowed_layers(object, config);
+  const bool asked = std::ranges::find(windowed, true) != windowed.end();
+  if (!used) {
+    if (asked && object.find("layer_types") != nullptr) {
+      object.refuse("layer_types", "has layers with a window, and there is none",
+                    "sliding_window is missing, not used, or not computed for this model_type");
+    }
+    // Files that do not state it get the architecture's; no layer is to have that.
+    if (config.architecture->default_window > 0) {
+      keys.flags(hyperparameter::kWindowPattern,
+                 std::vector<bool>(static_cast<size_t>(config.n_layers)));
+    }
+    if (config.model->model_type == "cohere2" || config.model->model_type == "olmo3") {
+      object.refuse("sliding_window", "is null", "Assay runs it with a window only");
+    }
+    return;
+  }
+  if (config.architecture->unrotated_period > 0 && kind == HfWindow::kFlagged &&
+      object.find("layer_types") == nullptr) {  // smollm3, whose class derives them
+    object.refuse("layer_types", "is missing", "it has to say which layers have the window");
+  }
+  keys.whole(hyperparameter::kSlidingWindow, object.whole({"sliding_window"}, kMostPositions));
+  if (config.architecture->sliding_window != SlidingWindow::kHonoured) {
+    keys.own_flag(hyperparameter::own::kHonoursWindow, true);
+  }
+  config.windowed = windowed;
+  if (!windowed.empty()) {
+    const bool all = std::ranges::find(windowed, false) == windowed.end();
+    if (all && config.architecture->window_period == 0) return;
+    return keys.flags(hyperparameter::kWindowPattern, windowed);
+  }
+  const KeyNames pattern = {"sliding_window_pattern", "_sliding_window_pattern"};
+  if (object.find(object.present(pattern)) != nullptr) {
+    keys.whole(hyperparameter::kWindowPattern, object.whole(pattern, kMaxLayers));
+  }
+}
+
+}  // namespace assay

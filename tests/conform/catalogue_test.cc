@@ -1,4 +1,4 @@
-// The catalogue of mistakes, by the models of the suite and a golden.
+// The catalogue of mistakes, by the models of the suite.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,7 +49,6 @@ TEST_F(CatalogueOfMistakes, ModelsCanHaveEachOfThem) {
     write_feature_gguf(feature, path("model"), path("model.gguf"));
     visit(path("model.gguf"));
   }
-  visit(source_path("golden/gemma4/gemma4-f32.gguf"));
   const Model model(std::make_shared<Gguf>(path("model")));
   const Network network = Network::of_model(model, kPositions);
   std::vector<std::string> texts;

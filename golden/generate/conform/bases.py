@@ -134,6 +134,15 @@ BASES = {
         rope_local_base_freq=10000.0, rope_scaling=None, query_pre_attn_scalar=32, sliding_window=512,
         sliding_window_pattern=6, attn_logit_softcapping=None, final_logit_softcapping=None
     ),
+    "gemma4_text": common(
+        "Gemma4ForCausalLM", "gemma4_text", **GEMMA, global_head_dim=32, num_global_key_value_heads=1,
+        attention_k_eq_v=False, enable_moe_block=False, hidden_size_per_layer_input=0, num_kv_shared_layers=0,
+        sliding_window=512, layer_types=["sliding_attention", "full_attention"], final_logit_softcapping=NO_CAP,
+        rope_parameters=dict(
+            sliding_attention=dict(rope_type="default", rope_theta=10000.0),
+            full_attention=dict(rope_type="proportional", partial_rotary_factor=1.0, rope_theta=10000.0)
+        )
+    ),
     "cohere": common(
         "CohereForCausalLM", "cohere", **LAYER, hidden_act="silu", logit_scale=1.0, use_qk_norm=False,
         rope_theta=10000.0, attention_bias=False, pad_token_id=0, **TIED

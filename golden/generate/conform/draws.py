@@ -77,7 +77,8 @@ NEAR_ZERO = {
     "*dense_4h_to_h.weight": 4.0,
 }
 NO_SINK = -64.0
-XIELU = {"*act_fn.beta": 0.5, "*act_fn.eps": -1e-6}  # as published: no two layers differ
+# Of xIELU as published, where no two layers differ; and of Gemma 4's layers.
+CONSTANTS = {"*act_fn.beta": 0.5, "*act_fn.eps": -1e-6, "*layer_scalar": 0.5}
 EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "wpe.weight", "embed_in.weight", "word_embeddings.weight")
 
 
@@ -104,7 +105,7 @@ def spread(name, shape, row):
     config, model_type = row.config, row.config["model_type"]
     quiet = NEAR_ZERO if has_gelu(config) and not row.hears("activation_kind") else {}
     factor = first_match(row.gain, name, first_match(quiet, name, 1.0))
-    constant = first_match(XIELU, name, None)
+    constant = first_match(CONSTANTS, name, None)
     if constant is not None:
         mean, deviation = constant, 0.0
     elif name.endswith("sinks"):

@@ -144,6 +144,17 @@ FAMILIES = [
         gain={"*gate_proj.weight": 2.0}, sliding_window=4, rope_theta=1000000.0,
         rope_scaling=dict(rope_type="linear", factor=8.0),
     ),
+    family(
+        "gemma4_text", "Gemma 4", SOFTCAPS[1], NO_WINDOW, GELU_ERF, NO_NORM_WEIGHTS,
+        misread("layer_scale", "leaves a layer's own scale out", tensors={"*layer_scalar": 1.0}),
+        misread(
+            "rope_dimensions", "rotates whole heads", {"rope_parameters": {"full_attention": {"partial_rotary_factor": 1.0}}}
+        ),
+        gain={"*gate_proj.weight": 2.0}, sliding_window=4, global_head_dim=64, attention_k_eq_v=True,
+        final_logit_softcapping=4.0, rope_parameters=dict(
+            full_attention=dict(partial_rotary_factor=0.25, rope_theta=1000.0)
+        ),
+    ),
     family("cohere", "Command R", NO_LOGIT_SCALE, BASE_10000, logit_scale=0.0625, rope_theta=8000000.0),
     family(
         "cohere2", "Command R7B", BASE_10000, NO_LOGIT_SCALE, ALL_ROTATED, NO_WINDOW, logit_scale=0.25,

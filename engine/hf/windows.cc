@@ -61,7 +61,7 @@ void read_window(const ConfigObject& object, HfConfig& config, Keys& keys) {
   const bool asked = std::ranges::find(windowed, true) != windowed.end();
   if (!used) {
     if (asked && object.find("layer_types") != nullptr) {
-      object.refuse("layer_types", "has layers with a window, and there is none",
+      object.refuse("layer_types", "has layers with a window, and the model has none",
                     "sliding_window is missing, not used, or not computed for this model_type");
     }
     // Files that do not state it get the architecture's; no layer is to have that.

@@ -57,7 +57,7 @@ NO_CHOICE_BIAS = misread(
         "*e_score_correction_bias": 0.0, "*expert_bias": 0.0, "*moe_statics*": 0.0
     }
 )
-ROUTED_SCALE = (misread("router_scale", "leaves routed_scaling_factor out", {"routed_scaling_factor": 1.0}),)
+NO_ROUTED_SCALE = misread("router_scale", "leaves routed_scaling_factor out", {"routed_scaling_factor": 1.0})
 NO_HEAD_NORMS = misread(
     "qk_norm", "ignores the weights of the norms of q and k", tensors={"*_layernorm.weight": 1.0}
 )
@@ -216,11 +216,11 @@ FAMILIES = [
         ALL_EXPERTS, gain=SHARED_GATE,
     ),
     family(
-        "glm4_moe", "GLM-4.5", NO_BIASES, ALL_DIMENSIONS, NO_NORM_WEIGHTS, NO_CHOICE_BIAS, NO_SHARED_EXPERTS, *ROUTED_SCALE,
+        "glm4_moe", "GLM-4.5", NO_BIASES, ALL_DIMENSIONS, NO_NORM_WEIGHTS, NO_CHOICE_BIAS, NO_SHARED_EXPERTS, NO_ROUTED_SCALE,
         UNCHANGED_WEIGHTS, use_qk_norm=True, routed_scaling_factor=2.5,
     ),
     family(
-        "dots1", "dots.llm1", NO_NORM_WEIGHTS, NO_CHOICE_BIAS, NO_SHARED_EXPERTS, *ROUTED_SCALE, UNCHANGED_WEIGHTS,
+        "dots1", "dots.llm1", NO_NORM_WEIGHTS, NO_CHOICE_BIAS, NO_SHARED_EXPERTS, NO_ROUTED_SCALE, UNCHANGED_WEIGHTS,
         routed_scaling_factor=2.5,
     ),
     family(

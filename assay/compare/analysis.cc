@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "assay/compare/log_index.h"
+#include "assay/compare/missing_records.h"
 #include "assay/compare/replicas.h"
 #include "assay/compare/sequence_rows.h"
 #include "assay/log/log_reader.h"
@@ -90,6 +91,7 @@ class Analyzer {
     analysis_.suspicions.insert(analysis_.suspicions.begin(), odd.begin(), odd.end());
     drop_first_positions();
     drop_unchanged_heads();
+    add_missing_records();
     finish();
     return std::move(analysis_);
   }
@@ -152,6 +154,7 @@ class Analyzer {
       add_garbage(id, record.token_idx, garbage, list);
     }
     forensics_.add(record, id, found, log_.header());
+    missing_.add(id, checkpoint_of(id), record);
     note_sizes(record, found);
   }
 
@@ -180,6 +183,14 @@ class Analyzer {
                             (output.op == "attn" && one.of_token_idx < one.token_idx);
       return is_input && input.layer == output.layer && pairs.contains({input.op, output.op});
     });
+  }
+
+  void add_missing_records() {
+    for (const MissingRecord& each : missing_.found(analysis_.header)) {
+      Suspicion missing{SuspicionKind::kLost, each.checkpoint, each.token_idx, 0, 0};
+      missing.name = each.name;
+      analysis_.suspicions.push_back(missing);
+    }
   }
 
   const CheckpointName& checkpoint_of(int32_t id) const {
@@ -332,6 +343,7 @@ class Analyzer {
   std::set<int64_t> garbage_tokens_;
   std::set<int64_t> out_of_scale_tokens_;
   Forensics forensics_;
+  MissingRecords missing_;
 };
 
 }  // namespace

@@ -21,6 +21,7 @@ namespace {
 constexpr size_t kWords = 2;         // that an allocator writes at the beginning of a block
 constexpr size_t kLastValues = 2;    // and what may be one at its end
 constexpr size_t kShortest = 8;      // shorter records tell nothing of what is usual
+constexpr size_t kFewestWhole = 16;  // whole numbers that nothing but rounding makes
 constexpr size_t kKept = 4096;       // values of a record that the next one is held against
 constexpr int64_t kShortestRun = 8;  // of repeated values: chance does not do that
 constexpr size_t kMostPadding = 20;  // at most one of so many rows of logits is padding
@@ -122,8 +123,8 @@ std::optional<int64_t> token_at(const std::optional<LogHeader>& header, int64_t 
 
 std::string_view suspicion_name(SuspicionKind kind) {
   static constexpr std::string_view kNames[] = {
-      "all_zero",   "constant",      "flat",     "repeat", "stale",
-      "null_words", "contradiction", "conflict", "empty",  "replica"};
+      "all_zero",      "constant", "flat",  "repeat",        "stale",   "null_words",
+      "contradiction", "conflict", "empty", "whole_numbers", "missing", "replica"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -139,6 +140,7 @@ void Forensics::add(const Record& record, int32_t checkpoint, const std::vector<
   } else if (values.size() >= 4) {
     find_repeats(record, checkpoint, header);
     find_flat_run(record, checkpoint);
+    find_whole_numbers(record, checkpoint);
   }
   find_stale_runs(record, checkpoint, header, held);
   find_contradiction(record, checkpoint, found);
@@ -227,6 +229,19 @@ void Forensics::find_flat_run(const Record& record, int32_t checkpoint) {
   if (!(n * std::pow(share, static_cast<double>(length)) < kByChance)) return;
   suspicions_.push_back({SuspicionKind::kFlat, checkpoint, record.token_idx,
                          static_cast<int64_t>(begin), static_cast<int64_t>(length)});
+}
+
+// No op that Assay knows gives numbers without fractions, but for the choice of experts.
+void Forensics::find_whole_numbers(const Record& record, int32_t checkpoint) {
+  const CheckpointName name = parse_checkpoint_name(record.checkpoint);
+  if (!name.known || is_experts(name) || record.values.size() < kFewestWhole) return;
+  const bool are_whole = std::ranges::all_of(record.values, [](float value) {
+    return !std::isfinite(value) || value == std::trunc(value);
+  });
+  if (!are_whole || std::ranges::none_of(record.values, [](float v) { return std::isfinite(v); }))
+    return;
+  suspicions_.push_back(
+      {SuspicionKind::kWhole, checkpoint, record.token_idx, 0, std::ssize(record.values)});
 }
 
 void Forensics::find_repeats(const Record& record, int32_t checkpoint,

@@ -28,6 +28,8 @@ enum class SuspicionKind : uint8_t {
   kContradiction,  // its values, summary and sketch are not of one tensor
   kConflict,       // the same record is there before, with other values
   kEmpty,          // no value, summary, sketch or top is logged
+  kWhole,          // all its values are whole numbers: rounded, or of another type than is said
+  kLost,        // it is not in the log, which has all that is like it
   kReplica,        // another rank has the same tensor, or piece of it, with other values
 };
 
@@ -42,6 +44,7 @@ struct Suspicion {
   int32_t of_checkpoint = -1;  // kRepeat, kStale: the earlier record
   int64_t of_token_idx = 0;
   bool is_of_head = false;  // kRepeat: the record has not all its values
+  std::string name = {};    // kLost: of its checkpoint, which the log may not have at all
 };
 
 // Looks at the records of one log together.
@@ -107,6 +110,7 @@ class Forensics {
   void find_conflict(const Record& record, int32_t checkpoint);
   void find_constants(const Record& record, int32_t checkpoint);
   void find_flat_run(const Record& record, int32_t checkpoint);
+  void find_whole_numbers(const Record& record, int32_t checkpoint);
   void find_repeats(const Record& record, int32_t checkpoint,
                     const std::optional<LogHeader>& header);
   void find_stale_runs(const Record& record, int32_t checkpoint,

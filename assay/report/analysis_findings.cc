@@ -93,6 +93,16 @@ std::vector<std::string> findings_of(const Analysis& analysis) {
                        " one value in a long run that it hardly has elsewhere: rows that were not "
                        "computed, or memory that was cleared and not written");
   }
+  if (is_odd(SuspicionKind::kWhole)) {
+    findings.push_back(records(SuspicionKind::kWhole, "holds", "hold") +
+                       " whole numbers only: rounded when they were written, or numbers of another "
+                       "type");
+  }
+  if (is_odd(SuspicionKind::kLost)) {
+    findings.push_back(records(SuspicionKind::kLost, "is", "are") +
+                       " missing, where the log has what is before and after, or what other layers "
+                       "have: a part of the log is lost");
+  }
   if (is_odd(SuspicionKind::kEmpty)) {
     findings.push_back(records(SuspicionKind::kEmpty, "says", "say") +
                        " nothing: no values, summary, sketch or top is logged");

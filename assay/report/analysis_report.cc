@@ -197,7 +197,8 @@ void append_stats(JsonObject& object, const CheckpointStats& stats) {
 
 void append_suspicion(const Analysis& analysis, const Suspicion& suspicion, JsonObject& object) {
   object.member("kind", suspicion_name(suspicion.kind));
-  object.member("checkpoint", name_of(analysis, suspicion.checkpoint));
+  object.member("checkpoint",
+                suspicion.name.empty() ? name_of(analysis, suspicion.checkpoint) : suspicion.name);
   object.member("token_idx", suspicion.token_idx);
   object.member("index", suspicion.index);
   object.member("count", suspicion.count);

@@ -388,5 +388,23 @@ TEST_F(ForensicsTest, ATensorUnderTwoNamesOfModulesIsNoStaleBuffer) {
               ElementsAre(SuspicionKind::kRepeat));
 }
 
+// Breaks if numbers that were rounded when they were written pass for what an engine computes.
+TEST_F(ForensicsTest, WholeNumbersAreNoResults) {
+  const auto found = [&](const std::string& checkpoint, const std::vector<float>& values) {
+    const std::string path = folder_ + "/log.jsonl";
+    std::ofstream(path) << line(checkpoint, 0, values)
+                        << line("embedding", 0, normal_values(64, 2));
+    return kinds(analyze_log(path));
+  };
+  std::vector<float> values = normal_values(64, 1);
+  for (float& value : values) value = std::round(10 * value);
+  EXPECT_THAT(found("layer_0_q", values), ElementsAre(SuspicionKind::kWhole));
+  EXPECT_THAT(found("my_quantised_q", values), IsEmpty());
+  EXPECT_THAT(found("layer_0_experts", {3, 17, 90, 1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}),
+              IsEmpty());
+  values[5] += 0.5F;
+  EXPECT_THAT(found("layer_0_q", values), IsEmpty());
+}
+
 }  // namespace
 }  // namespace assay

@@ -15,6 +15,7 @@
 #include "assay/cli/flags.h"
 #include "assay/cli/output.h"
 #include "assay/cli/report_flags.h"
+#include "assay/conform/baseline.h"
 #include "assay/conform/conformance.h"
 #include "assay/conform/feature.h"
 #include "assay/conform/invariance.h"
@@ -35,21 +36,25 @@ constexpr char kOwnEngine[] = "assay";
 
 // What conform and invariance have in common.
 struct EngineArguments {
-  explicit EngineArguments(CLI::App& app) : flags(app) {}
+  EngineArguments(CLI::App& app, EngineTable::Kind kind)
+      : reports(engine_table_reports(kind)), flags(app) {}
 
+  Reports<EngineTable> reports;
   Flags flags;
   std::vector<std::string> engines;
   std::string command;
   std::string precision;
   std::string list;
   std::vector<std::string> parts;
+  std::string baseline;
   int64_t timeout = 120;
   SuiteOptions options;
   ReportFlags report;
 };
 
 struct InvarianceArguments : EngineArguments {
-  using EngineArguments::EngineArguments;
+  explicit InvarianceArguments(CLI::App& app)
+      : EngineArguments(app, EngineTable::Kind::kInvariance) {}
 
   InvarianceOptions invariance;
   std::optional<std::string> tokens;
@@ -91,9 +96,9 @@ std::vector<EngineDeclaration> engines_of(const EngineArguments& arguments) {
 
 // With what was not given.
 SuiteOptions suite_options(const EngineArguments& arguments) {
-  if (find_report(engine_table_reports(), arguments.report.format) == nullptr) {
+  if (find_report(arguments.reports, arguments.report.format) == nullptr) {
     throw Error(fmt::format("'{}' is not known", arguments.report.format), "--format",
-                "give " + alternatives(format_names(engine_table_reports())));
+                "give " + alternatives(format_names(arguments.reports)));
   }
   SuiteOptions options = arguments.options;
   if (options.suite.empty()) options.suite = default_suite();
@@ -116,7 +121,7 @@ SuiteOptions suite_options(const EngineArguments& arguments) {
 }
 
 int show(const EngineTable& table, EngineArguments& arguments, const std::string& command) {
-  show_report(engine_table_reports(), table, arguments.report,
+  show_report(arguments.reports, table, arguments.report,
               {.command = "assay " + command + arguments.flags.typed()});
   if (const std::string cut = table.cut_lines(); !cut.empty()) print_warning(cut);
   if (table.pass()) return kInParity;
@@ -175,6 +180,12 @@ void check_engines(const TablePart& part, const EngineArguments& arguments) {
   }
 }
 
+std::set<std::string> names_of(const std::vector<Feature>& features) {
+  std::set<std::string> names;
+  for (const Feature& each : features) names.insert(each.name);
+  return names;
+}
+
 // A file of another suite may show what this one does not ask.
 void check_features(const TablePart& part, const std::set<std::string>& known) {
   for (const TablePart::Column& column : part.columns) {
@@ -205,11 +216,10 @@ EngineTable from_parts(const EngineArguments& arguments, const SuiteOptions& opt
                 "give --from or engines");
   }
   const std::vector<Feature> features = read_suite(options.suite, options.features);
-  std::set<std::string> known;
-  for (const Feature& each : read_suite(options.suite, {})) known.insert(each.name);
+  const std::set<std::string> known = names_of(read_suite(options.suite, {}));
   std::vector<TablePart> parts;
   for (const std::string& path : arguments.parts) {
-    parts.push_back(read_table_part(path));
+    parts.push_back(read_table_part(path, TableDetail::kAll));
     check_version(parts.back());
     check_engines(parts.back(), arguments);
     check_features(parts.back(), known);
@@ -219,11 +229,24 @@ EngineTable from_parts(const EngineArguments& arguments, const SuiteOptions& opt
   return table;
 }
 
+// Read before anything is run, which may take long. It may be of another version of Assay, or of
+// the engine: that is what it is for.
+std::optional<TablePart> read_baseline(const EngineArguments& arguments,
+                                       const SuiteOptions& options) {
+  if (arguments.baseline.empty()) return std::nullopt;
+  TablePart baseline = read_table_part(arguments.baseline, TableDetail::kVerdicts);
+  check_features(baseline, names_of(read_suite(options.suite, {})));
+  return baseline;
+}
+
 int run_conform(EngineArguments& arguments) {
   arguments.flags.apply();
   const SuiteOptions options = suite_options(arguments);
-  if (!arguments.parts.empty()) return show(from_parts(arguments, options), arguments, "conform");
-  return show(conform(engines_of(arguments), options), arguments, "conform");
+  const std::optional<TablePart> baseline = read_baseline(arguments, options);
+  EngineTable table = arguments.parts.empty() ? conform(engines_of(arguments), options)
+                                              : from_parts(arguments, options);
+  if (baseline) hold_to(*baseline, table);
+  return show(table, arguments, "conform");
 }
 
 // Throws Error if the model does not have one of the tokens, where Assay can read how many it has.
@@ -293,8 +316,7 @@ void add_engine_flags(CLI::App& command, EngineArguments& arguments) {
   flags.add("--timeout", arguments.timeout, "Seconds for each case")
       ->check(whole_number(1, 86400))
       ->capture_default_str();
-  arguments.report.add(command,
-                       alternatives(format_names(engine_table_reports())) + " (default table)");
+  arguments.report.add(command, alternatives(format_names(arguments.reports)) + " (default table)");
 }
 
 }  // namespace
@@ -302,7 +324,7 @@ void add_engine_flags(CLI::App& command, EngineArguments& arguments) {
 void add_conform(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "conform", "Find out which features of networks an engine honours, ignores or misreads");
-  auto arguments = std::make_shared<EngineArguments>(*command);
+  auto arguments = std::make_shared<EngineArguments>(*command, EngineTable::Kind::kConformance);
   add_engine_flags(*command, *arguments);
   arguments->flags.add("--precision", arguments->precision,
                        "float32, mixed, float16, bfloat16 or int8: how near to float64 it can come "
@@ -315,6 +337,11 @@ void add_conform(CLI::App& app, int& exit_code) {
            "there now; no ENGINE with it",
            {.is_input = true})
       ->allow_extra_args(false);
+  arguments->flags.add(
+      "--baseline", arguments->baseline,
+      "What an earlier run of the engine wrote with --format baseline, or json: what is "
+      "as bad as it was there does not fail, what has become worse does",
+      {.is_input = true});
   command->callback([arguments, &exit_code] { exit_code = run_conform(*arguments); });
 }
 

@@ -25,6 +25,16 @@ bool is_bad(Finding finding) {
   return !is_right(finding) && finding != Finding::kUnsupported;
 }
 
+std::string_view change_name(Change change) {
+  constexpr std::string_view kNames[] = {"same", "better", "worse", "new"};
+  return kNames[static_cast<size_t>(change)];
+}
+
+bool TableCell::fails() const {
+  if (!change || change == Change::kNew) return is_bad(finding);
+  return change == Change::kWorse;
+}
+
 void TableCell::add_text(std::string_view more) {
   text += text.empty() ? "" : "; ";
   text += more;
@@ -32,6 +42,10 @@ void TableCell::add_text(std::string_view more) {
 
 int64_t TableColumn::count(Finding finding) const {
   return std::ranges::count(cells, finding, &TableCell::finding);
+}
+
+int64_t TableColumn::count(Change change) const {
+  return std::ranges::count(cells, change, &TableCell::change);
 }
 
 bool TableColumn::supports_nothing() const {
@@ -68,8 +82,7 @@ std::string EngineTable::cut_lines() const {
 
 bool EngineTable::pass() const {
   return !columns.empty() && std::ranges::all_of(columns, [](const TableColumn& column) {
-    return !column.supports_nothing() &&
-           std::ranges::none_of(column.cells, is_bad, &TableCell::finding);
+    return !column.supports_nothing() && std::ranges::none_of(column.cells, &TableCell::fails);
   });
 }
 

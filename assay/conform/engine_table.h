@@ -32,6 +32,16 @@ std::string_view finding_name(Finding finding);
 bool is_right(Finding finding);
 bool is_bad(Finding finding);
 
+// What has become of a row since a baseline, which is an earlier run of the same engine.
+enum class Change : uint8_t {
+  kSame,
+  kBetter,  // right, or the engine says by now that it does not support it
+  kWorse,   // wrong, or wrong in another way, or further off, or less of it is shown
+  kNew,     // the baseline does not have this case
+};
+
+std::string_view change_name(Change change);
+
 // How far the records of a checkpoint are from those in another log: the root mean square of rel_l2
 // over the positions that could be compared. NaN where one of them is NaN.
 struct OutputError {
@@ -65,6 +75,11 @@ struct TableCell {
   std::string compare;        // compares the log again; empty where no log is
   std::string command;        // that repeats all
   double seconds = 0;         // that the engine took for it
+  std::optional<Change> change = {};  // nothing where no baseline is given
+  std::string before = {};            // what the baseline says, in the words of a verdict
+
+  // Whether it fails the table: what is bad does, but for what the baseline has just so.
+  bool fails() const;
 
   // Adds to `text`, after a semicolon.
   void add_text(std::string_view more);
@@ -75,6 +90,7 @@ struct TableColumn {
   std::vector<TableCell> cells;  // in the order of EngineTable::rows
 
   int64_t count(Finding finding) const;
+  int64_t count(Change change) const;
   bool supports_nothing() const;
   double seconds() const;
 };
@@ -93,13 +109,14 @@ struct EngineTable {
   std::vector<TableRow> rows;
   std::vector<TableColumn> columns;
   std::vector<TableRun> runs;  // of which it was put together; none: it is of the present one
+  std::string baseline = {};   // the file that cells are held to; empty: none is
 
   // Those that a table of this kind can have.
   std::vector<Finding> findings() const;
   // Of the logs whose last line was cut off, the first, and how many more there are; empty: none
   // is.
   std::string cut_lines() const;
-  // Whether there is an engine, nothing is bad, and each engine has something right.
+  // Whether there is an engine, no cell fails, and each engine supports something.
   bool pass() const;
 };
 

@@ -25,6 +25,18 @@ constexpr char kTableHint[] = "give what assay conform --format json wrote";
 constexpr size_t kMaxReadText = 10000;
 constexpr int64_t kMostPositions = int64_t{1} << 31;
 
+// What a baseline is held to.
+void append_verdict(JsonObject& object, const TableCell& cell) {
+  object.member("verdict", finding_name(cell.finding));
+  object.member("cause", cell.cause);
+  object.member("checkpoint", cell.checkpoint);
+  const bool finite = cell.error && std::isfinite(cell.error->rel_l2);
+  object.member("rel_l2", finite ? std::optional(cell.error->rel_l2) : std::nullopt);
+  object.member("positions", cell.error ? cell.error->positions : 0);
+  object.member("positions_whole", cell.error ? cell.error->whole : 0);
+  object.member("positions_total", cell.error ? cell.error->total : 0);
+}
+
 void append_cell(JsonObject& object, const EngineTable& table, const TableRow& row,
                  const TableCell& cell) {
   object.member(row_word(table), row.name);
@@ -32,17 +44,14 @@ void append_cell(JsonObject& object, const EngineTable& table, const TableRow& r
   object.member("title", row.title);
   object.array("states", row.states);
   if (!row.digest.empty()) object.member("case", row.digest);
-  object.member("verdict", finding_name(cell.finding));
-  object.member("cause", cell.cause);
+  append_verdict(object, cell);
+  if (cell.change) {
+    object.member("change", change_name(*cell.change));
+    object.member("before", cell.before);
+  }
   object.member("text", cell.text);
-  object.member("checkpoint", cell.checkpoint);
-  const bool finite = cell.error && std::isfinite(cell.error->rel_l2);
-  object.member("rel_l2", finite ? std::optional(cell.error->rel_l2) : std::nullopt);
   object.member("from_explained", cell.from_explained);
   object.member("from_nearest_mistake", cell.from_nearest_mistake);
-  object.member("positions", cell.error ? cell.error->positions : 0);
-  object.member("positions_whole", cell.error ? cell.error->whole : 0);
-  object.member("positions_total", cell.error ? cell.error->total : 0);
   object.member("first_divergence", cell.first_divergence);
   object.member("log", cell.log);
   object.member("compare", cell.compare);
@@ -74,16 +83,26 @@ Finding read_finding(const JsonNode& node) {
             kTableHint);
 }
 
+// Of a run that was held to a baseline; it counts for the sums of its file alone.
+std::optional<Change> read_change(const JsonNode& node) {
+  const auto found = node.find("change");
+  if (!found) return std::nullopt;
+  for (const Change each : {Change::kSame, Change::kBetter, Change::kWorse, Change::kNew}) {
+    if (found->text() == change_name(each)) return each;
+  }
+  found->fail("is no change of a verdict", kTableHint);
+}
+
 std::optional<double> read_distance(const JsonNode& node, const char* key) {
   const auto found = node.find(key);
   return found ? std::optional(found->number_at_least(0.0)) : std::nullopt;
 }
 
-TableCell read_cell(const JsonNode& node) {
+TableCell read_verdict(const JsonNode& node) {
   TableCell cell;
   cell.finding = read_finding(node.at("verdict"));
+  cell.change = read_change(node);
   cell.cause = read_text(node.at("cause"));
-  cell.text = read_text(node.at("text"));
   cell.checkpoint = read_text(node.at("checkpoint"));
   const int64_t total = node.at("positions_total").integer(0, kMostPositions);
   if (total > 0) {
@@ -101,6 +120,12 @@ TableCell read_cell(const JsonNode& node) {
         fmt::format("is '{}' without a finite rel_l2 at any position", finding_name(cell.finding)),
         kTableHint);
   }
+  return cell;
+}
+
+TableCell read_cell(const JsonNode& node) {
+  TableCell cell = read_verdict(node);
+  cell.text = read_text(node.at("text"));
   cell.from_explained = read_distance(node, "from_explained");
   cell.from_nearest_mistake = read_distance(node, "from_nearest_mistake");
   cell.first_divergence = read_text(node.at("first_divergence"));
@@ -117,7 +142,7 @@ std::vector<JsonNode> filled_list(const JsonNode& node, const char* key) {
   return items;
 }
 
-TablePart::Column read_column(const JsonNode& node) {
+TablePart::Column read_column(const JsonNode& node, TableDetail detail) {
   TablePart::Column column;
   column.engine.name = read_text(node.at("name"));
   column.engine.version = read_text(node.at("version"));
@@ -129,7 +154,7 @@ TablePart::Column read_column(const JsonNode& node) {
                            .title = {},
                            .states = {},
                            .digest = each.at("case").sha256()});
-    column.cells.push_back(read_cell(each));
+    column.cells.push_back(detail == TableDetail::kAll ? read_cell(each) : read_verdict(each));
   }
   return column;
 }
@@ -290,6 +315,26 @@ TableColumn column_of(const EngineDeclaration& engine, std::map<std::string, Fou
 
 }  // namespace
 
+namespace {
+
+std::string row_words(const EngineTable& table) {
+  return fmt::format("{}s", row_word(table));
+}
+
+void append_engine(JsonObject& object, const EngineTable& table, const TableColumn& column) {
+  object.member("name", column.engine.name);
+  object.member("version", column.engine.version);
+  object.member("precision", column.engine.precision);
+  if (!column.engine.digest.empty()) object.member("adapter", column.engine.digest);
+  object.object("counts", [&](JsonObject& counts) {
+    for (const Finding one : table.findings()) {
+      counts.member(finding_name(one), column.count(one));
+    }
+  });
+}
+
+}  // namespace
+
 const char* row_word(const EngineTable& table) {
   return table.kind == EngineTable::Kind::kConformance ? "feature" : "surface";
 }
@@ -297,27 +342,42 @@ const char* row_word(const EngineTable& table) {
 std::string engine_table_json(const EngineTable& table, const ReportContext& context) {
   return json_of([&](JsonObject& object) {
     object.member("pass", table.pass());
+    if (!table.baseline.empty()) object.member("baseline", table.baseline);
     append_runs(object, table, context);
     object.array("engines", table.columns, [&](JsonObject& element, const TableColumn& each) {
-      element.member("name", each.engine.name);
-      element.member("version", each.engine.version);
-      element.member("precision", each.engine.precision);
-      if (!each.engine.digest.empty()) element.member("adapter", each.engine.digest);
-      element.object("counts", [&](JsonObject& counts) {
-        for (const Finding one : table.findings()) {
-          counts.member(finding_name(one), each.count(one));
-        }
-      });
+      append_engine(element, table, each);
       size_t i = 0;
-      element.array(fmt::format("{}s", row_word(table)), each.cells,
+      element.array(row_words(table), each.cells, [&](JsonObject& one, const TableCell& cell) {
+        append_cell(one, table, table.rows[i++], cell);
+      });
+    });
+  });
+}
+
+void write_engine_table_baseline(const EngineTable& table, const ReportContext& context,
+                                 const TextSink& sink) {
+  EngineTable held_to_nothing = table;
+  for (TableColumn& column : held_to_nothing.columns) {
+    for (TableCell& cell : column.cells) cell.change.reset();
+  }
+  write_json_line(sink, [&](JsonObject& object) {
+    object.member("pass", held_to_nothing.pass());
+    append_runs(object, table, context);
+    object.array("engines", table.columns, [&](JsonObject& element, const TableColumn& each) {
+      append_engine(element, table, each);
+      size_t i = 0;
+      element.lines(row_words(table), each.cells, sink,
                     [&](JsonObject& one, const TableCell& cell) {
-                      append_cell(one, table, table.rows[i++], cell);
+                      const TableRow& row = table.rows[i++];
+                      one.member(row_word(table), row.name);
+                      if (!row.digest.empty()) one.member("case", row.digest);
+                      append_verdict(one, cell);
                     });
     });
   });
 }
 
-TablePart read_table_part(const std::string& path) {
+TablePart read_table_part(const std::string& path, TableDetail detail) {
   const rapidjson::Document document = read_json_file(path, kMaxTableBytes, kTableHint);
   const JsonNode root(document, path);
   TablePart part;
@@ -326,10 +386,13 @@ TablePart read_table_part(const std::string& path) {
     part.runs.push_back({run.at("assay").text(), run.at("time").text(), run.at("command").text()});
   }
   for (const JsonNode& engine : filled_list(root, "engines")) {
-    part.columns.push_back(read_column(engine));
+    part.columns.push_back(read_column(engine, detail));
   }
   check_sums(root, part);
   check_engines_of_runs(root, part);
+  for (TablePart::Column& column : part.columns) {
+    for (TableCell& cell : column.cells) cell.change.reset();
+  }
   return part;
 }
 

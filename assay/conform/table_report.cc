@@ -25,6 +25,19 @@ std::string engine_name(const TableColumn& column) {
   return engine.version.empty() ? engine.name : fmt::format("{} {}", engine.name, engine.version);
 }
 
+// "; since known.json: 2 worse, 1 better".
+std::string changes_text(const EngineTable& table, const TableColumn& column) {
+  if (table.baseline.empty()) return {};
+  std::string text;
+  for (const Change each : {Change::kWorse, Change::kBetter, Change::kNew}) {
+    const int64_t count = column.count(each);
+    if (count == 0) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, change_name(each));
+  }
+  return fmt::format("; since {}: {}", printable(table.baseline),
+                     text.empty() ? "nothing has changed" : text);
+}
+
 std::string counts_text(const EngineTable& table, const TableColumn& column) {
   std::string text;
   for (const Finding each : table.findings()) {
@@ -45,7 +58,7 @@ std::string counts_text(const EngineTable& table, const TableColumn& column) {
         count_where([](const OutputError& error) { return error.whole < error.positions; });
     if (by_parts > 0) text += fmt::format(" ({} by a part of the output only)", by_parts);
   }
-  return text;
+  return text + changes_text(table, column);
 }
 
 // "misread (rope_base): takes 10000; 2.3e-01 from float64, 6.9e-07 from that".
@@ -67,7 +80,22 @@ std::string detail(const EngineTable& table, const TableCell& cell) {
   if (!cell.first_divergence.empty()) {
     text += fmt::format("; first at {}", printable(cell.first_divergence, 60));
   }
-  return text;
+  if (!cell.change) return text;
+  if (*cell.change == Change::kSame) return text + "; so it is in the baseline";
+  return text + fmt::format("; in the baseline {}", printable(cell.before, kMaxText));
+}
+
+// "ignored", and what has become of it: "honoured (better)", "ignored (as before)".
+std::string verdict_text(const TableCell& cell) {
+  std::string text(finding_name(cell.finding));
+  if (!cell.change || (*cell.change == Change::kSame && is_right(cell.finding))) return text;
+  return text + fmt::format(" ({})", *cell.change == Change::kSame ? "as before"
+                                                                   : change_name(*cell.change));
+}
+
+// Where there is a baseline: what fails, and what is better. Otherwise all that is bad.
+bool is_worth_a_line(const TableCell& cell) {
+  return cell.fails() || cell.change == Change::kBetter;
 }
 
 std::string table_text(const EngineTable& table, const TextStyle& style) {
@@ -78,21 +106,24 @@ std::string table_text(const EngineTable& table, const TextStyle& style) {
     std::vector<std::string> texts = {table.rows[i].name, table.rows[i].group};
     bool bad = false;
     for (const TableColumn& each : table.columns) {
-      texts.emplace_back(finding_name(each.cells[i].finding));
-      bad = bad || is_bad(each.cells[i].finding);
+      texts.push_back(verdict_text(each.cells[i]));
+      bad = bad || each.cells[i].fails();
     }
     text_table.add(texts, bad ? Color::kBad : Color::kNone);
   }
   std::string text = text_table.text(style);
   for (const TableColumn& each : table.columns) {
     text += fmt::format("\n{}: {}\n", printable(engine_name(each), 80), counts_text(table, each));
+    std::string better;
     for (size_t i = 0; i < table.rows.size(); ++i) {
       const TableCell& cell = each.cells[i];
-      if (!is_bad(cell.finding)) continue;
-      text +=
-          fmt::format("  {}: {}\n    {}\n", table.rows[i].name, detail(table, cell), cell.command);
+      const std::string line = fmt::format("  {}: {}\n", table.rows[i].name, detail(table, cell));
+      if (cell.change == Change::kBetter) better += line;
+      if (!cell.fails()) continue;
+      text += fmt::format("{}    {}\n", line, cell.command);
       if (!cell.compare.empty()) text += fmt::format("    {}\n", cell.compare);
     }
+    text += better;
   }
   return text;
 }
@@ -112,6 +143,16 @@ class EngineTableJson : public Report<EngineTable> {
   void write(const EngineTable& table, const ReportContext& context,
              const TextSink& sink) const override {
     sink(engine_table_json(table, context) + "\n");
+  }
+};
+
+// A file to be kept, and given to --baseline.
+class EngineTableBaseline : public Report<EngineTable> {
+ public:
+  std::string_view name() const override { return "baseline"; }
+  void write(const EngineTable& table, const ReportContext& context,
+             const TextSink& sink) const override {
+    write_engine_table_baseline(table, context, sink);
   }
 };
 
@@ -139,8 +180,8 @@ class EngineTableJunit : public Report<EngineTable> {
           "  <testsuite name=\"{}\" timestamp=\"{}\" tests=\"{}\" failures=\"{}\" "
           "errors=\"{}\" skipped=\"{}\" time=\"{:.3f}\">\n",
           xml_attribute(engine_name(each)), context.time, each.cells.size() + (nothing ? 1 : 0),
-          std::ranges::count_if(each.cells, is_bad, &TableCell::finding), nothing ? 1 : 0,
-          each.count(Finding::kUnsupported), each.seconds()));
+          std::ranges::count_if(each.cells, &TableCell::fails), nothing ? 1 : 0,
+          std::ranges::count_if(each.cells, is_skipped), each.seconds()));
       if (nothing) {
         sink(
             fmt::format("    <testcase classname=\"engine\" name=\"supports something\">\n"
@@ -156,13 +197,15 @@ class EngineTableJunit : public Report<EngineTable> {
   }
 
  private:
+  static bool is_skipped(const TableCell& cell) { return !cell.fails() && !is_right(cell.finding); }
+
   static std::string test_case(const EngineTable& table, const TableRow& row,
                                const TableCell& cell) {
     std::string text = fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\"",
                                    xml_attribute(row.group), xml_attribute(row.name), cell.seconds);
-    if (is_right(cell.finding)) return text + "/>\n";
+    if (!cell.fails() && is_right(cell.finding)) return text + "/>\n";
     const std::string message = xml_attribute(detail(table, cell));
-    if (!is_bad(cell.finding)) {
+    if (is_skipped(cell)) {
       return text + fmt::format(">\n      <skipped message=\"{}\"/>\n    </testcase>\n", message);
     }
     return text + fmt::format(
@@ -181,7 +224,7 @@ class EngineTableGithub : public Report<EngineTable> {
     for (const TableColumn& each : table.columns) {
       for (size_t i = 0; i < table.rows.size(); ++i) {
         const TableCell& cell = each.cells[i];
-        if (!is_bad(cell.finding)) continue;
+        if (!cell.fails()) continue;
         errors.push_back({"",
                           fmt::format("{}, {}: {}", engine_name(each), table.rows[i].name,
                                       finding_name(cell.finding)),
@@ -204,7 +247,7 @@ class EngineTableGithub : public Report<EngineTable> {
     std::vector<std::string> rows;
     for (const TableColumn& each : table.columns) {
       for (size_t i = 0; i < table.rows.size(); ++i) {
-        if (is_right(each.cells[i].finding)) continue;
+        if (is_right(each.cells[i].finding) && !is_worth_a_line(each.cells[i])) continue;
         rows.push_back(fmt::format("| {} | {} | {} |\n", markdown(each.engine.name),
                                    markdown(table.rows[i].name),
                                    markdown(detail(table, each.cells[i]), 1000)));
@@ -240,16 +283,16 @@ class EngineTableMarkdown : public Report<EngineTable> {
       group = table.rows[i].group;
       text += fmt::format("| {} |", markdown(table.rows[i].title));
       for (const TableColumn& each : table.columns) {
-        text += fmt::format(" {} |", mark(each.cells[i].finding));
+        text += fmt::format(" {} |", mark(each.cells[i]));
       }
       text += "\n";
     }
     for (const TableColumn& each : table.columns) {
-      if (std::ranges::none_of(each.cells, is_bad, &TableCell::finding)) continue;
+      if (std::ranges::none_of(each.cells, has_row)) continue;
       text += fmt::format("\n## {}\n", markdown(engine_name(each)));
       text += fmt::format("| {} | what was found |\n|---|---|\n", row_word(table));
       for (size_t i = 0; i < table.rows.size(); ++i) {
-        if (!is_bad(each.cells[i].finding)) continue;
+        if (!has_row(each.cells[i])) continue;
         text += fmt::format("| `{}` | {} |\n", table.rows[i].name,
                             markdown(detail(table, each.cells[i]), 1000));
       }
@@ -280,17 +323,29 @@ class EngineTableMarkdown : public Report<EngineTable> {
     return text + "\n";
   }
 
-  static std::string mark(Finding finding) {
-    if (is_right(finding)) return finding == Finding::kWithinNoise ? "≈" : "✓";
-    return is_bad(finding) ? fmt::format("**{}**", finding_name(finding)) : "–";
+  static bool has_row(const TableCell& cell) {
+    return is_bad(cell.finding) || is_worth_a_line(cell);
+  }
+
+  static std::string mark(const TableCell& cell) {
+    if (cell.change && *cell.change != Change::kSame)
+      return fmt::format("**{}**", verdict_text(cell));
+    if (is_right(cell.finding)) return cell.finding == Finding::kWithinNoise ? "≈" : "✓";
+    if (!is_bad(cell.finding)) return "–";
+    return cell.fails() ? fmt::format("**{}**", finding_name(cell.finding)) : verdict_text(cell);
   }
 };
 
 }  // namespace
 
-Reports<EngineTable> engine_table_reports() {
+Reports<EngineTable> engine_table_reports(EngineTable::Kind kind) {
+  if (kind == EngineTable::Kind::kInvariance) {
+    return reports_of<EngineTable, EngineTableText, EngineTableJson, EngineTableHtml,
+                      EngineTableMarkdown, EngineTableJunit, EngineTableGithub>();
+  }
   return reports_of<EngineTable, EngineTableText, EngineTableJson, EngineTableHtml,
-                    EngineTableMarkdown, EngineTableJunit, EngineTableGithub>();
+                    EngineTableMarkdown, EngineTableJunit, EngineTableGithub,
+                    EngineTableBaseline>();
 }
 
 }  // namespace assay

@@ -15,6 +15,8 @@ namespace assay {
 // assay conform and assay invariance.
 class ConformCommand : public Program {
  protected:
+  const std::string kOwn = program_path("assay") + " engine";  // follows the protocol
+
   // With its own folder for models and logs.
   Outcome asked(std::vector<std::string> arguments) {
     arguments.insert(arguments.end(), {"--work", folder_ + "/work"});

@@ -17,8 +17,6 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-const std::string kOwn = program_path("assay") + " engine";
-
 TEST_F(ConformCommand, AssayHonoursWhatItIsAsked) {
   const Outcome outcome = asked({"conform", "assay", "--features", "rope_theta*"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;

@@ -49,6 +49,21 @@ class EnginePageTest(PageCase):
             "[...document.querySelectorAll('main a')].filter((a) => !document.getElementById(a.hash.slice(1))).length"), 0)
         self.shot("conformance_phone_dark")
 
+    def test_what_has_changed_since_a_baseline_is_shown(self):
+        known = os.path.join(self.folder.name, "known.json")
+        own = f"'{PROGRAM}' engine"
+        before = f"case $ASSAY_MODEL_DIR in *rope_theta) exit 7;; *gemma) exit 9;; *) {own};; esac"
+        now = f"case $ASSAY_MODEL_DIR in *left_out) exit 7;; *gemma) exit 9;; *) {own};; esac"
+        features = ["--features", "rope_theta*", "--work", os.path.join(self.folder.name, "work")]
+        subprocess.run([PROGRAM, "conform", "--command", before, *features, "--format", "baseline", "-o", known], check=False)
+        self.show("conform", ["--command", now, *features[:2], "--baseline", known])
+        self.assertEqual(self.exit_code, 1)
+        self.assertEqual(self.texts("h1"), ["Worse than the baseline"])
+        self.assertEqual(sorted(self.texts("main section td a")),
+                         ["crashed (as before)", "crashed (worse)", "honoured (better)", "✓"])
+        self.assertTrue(any("in the baseline: honoured" in text for text in self.texts(".reason")))
+        self.shot("conformance_baseline")
+
     def test_surfaces_are_shown_as_features_are(self):
         self.show("invariance", ["assay", "--features", "family_llama"])
         self.assertEqual(self.exit_code, 0)

@@ -18,6 +18,11 @@ function title(engine) {
   return shown(engine.version ? `${engine.name} ${engine.version}` : engine.name);
 }
 
+function badge() {
+  if (data.table.baseline) return data.table.pass ? 'Nothing is worse' : 'Worse than the baseline';
+  return data.table.pass ? (conformance ? 'Honoured' : 'Invariant') : 'Deviations';
+}
+
 function tableHead() {
   const told = conformance
     ? '✓: honoured; –: the engine says that it does not support it.'
@@ -26,8 +31,9 @@ function tableHead() {
   fill(document.getElementById('head'), [
     html('p', { class: 'kicker' }, 'Assay: ' + data.kind),
     html('h1', {}, html('span', { class: 'badge ' + (data.table.pass ? 'good' : 'bad') },
-      data.table.pass ? (conformance ? 'Honoured' : 'Invariant') : 'Deviations')),
+      badge())),
     html('p', {}, `${count(rows().length, word)}${what} on ${count(engines.length, 'engine')}. ${told}`),
+    data.table.baseline && html('p', {}, `Held to ${shown(data.table.baseline)}: what is as bad as it was there is no failure.`),
     html('dl', { class: 'figures' }, engines.map((engine) => {
       const counts = Object.entries(engine.counts).filter(([name]) => !right.includes(name));
       const good = right.reduce((sum, name) => sum + (engine.counts[name] || 0), 0);
@@ -36,18 +42,27 @@ function tableHead() {
     }))]);
 }
 
+// What has become of a cell since the baseline: nothing where there is none, or nothing to say.
+function changed(cell) {
+  if (!cell.change || (cell.change === 'same' && right.includes(cell.verdict))) return '';
+  return cell.change === 'same' ? 'as before' : cell.change;
+}
+
 function distance(cell) {
   return cell.rel_l2 === null ? '' : format(cell.rel_l2);
 }
 
 function reason(cell) {
-  return [cell.cause, cell.text].filter((each) => each !== '').map(shown).join(': ');
+  const before = changed(cell) === '' ? '' : `(in the baseline: ${shown(cell.before)})`;
+  return `${[cell.cause, cell.text].filter((each) => each !== '').map(shown).join(': ')} ${before}`.trim();
 }
 
 const place = (number, cell) => `cell-${number}-${cell[word]}`;
 
 function link(number, cell) {
-  const [text, mood] = marks[cell.verdict];
+  const change = changed(cell);
+  const mood = change === 'as before' ? 'soft' : marks[cell.verdict][1];
+  const text = change === '' ? marks[cell.verdict][0] : `${cell.verdict} (${change})`;
   return html('span', { title: `${reason(cell)} ${distance(cell)}`.trim() },
     html('a', { href: '#' + place(number, cell), class: mood, 'aria-label': cell.verdict }, text));
 }
@@ -70,12 +85,18 @@ function commands(cell) {
 function engineSection(engine, number) {
   const row = (cell) => [
     html('span', { id: place(number, cell) }, shown(cell.title)),
-    html('span', { class: marks[cell.verdict][1] }, cell.verdict),
+    html('span', { class: marks[cell.verdict][1] },
+      changed(cell) === '' ? cell.verdict : `${cell.verdict} (${changed(cell)})`),
     [html('span', { class: 'reason' }, reason(cell)), commands(cell)],
     distance(cell), cell.from_explained === null ? '' : format(cell.from_explained),
     shown(cell.first_divergence)];
   const from = conformance ? 'float64' : 'the tokens alone';
-  const sorted = [...cells(engine)].sort((a, b) => right.includes(a.verdict) - right.includes(b.verdict));
+  const rank = (cell) => {
+    if (cell.change === 'worse') return 0;
+    if (right.includes(cell.verdict)) return cell.change === 'better' ? 2 : 3;
+    return 1;
+  };
+  const sorted = [...cells(engine)].sort((a, b) => rank(a) - rank(b));
   return section(title(engine),
     `What is not as it should be, then the rest: how far the outputs are from ${from}${conformance ? ', and how far from the explanation' : ''} (relative L2); and the command that repeats it.`,
     listTable(title(engine), [word, 'verdict', 'what it does', 'from ' + from, 'from that', 'first at'],

@@ -36,10 +36,8 @@ constexpr char kOwnEngine[] = "assay";
 
 // What conform and invariance have in common.
 struct EngineArguments {
-  EngineArguments(CLI::App& app, EngineTable::Kind kind)
-      : reports(engine_table_reports(kind)), flags(app) {}
+  explicit EngineArguments(CLI::App& app) : flags(app) {}
 
-  Reports<EngineTable> reports;
   Flags flags;
   std::vector<std::string> engines;
   std::string command;
@@ -53,8 +51,7 @@ struct EngineArguments {
 };
 
 struct InvarianceArguments : EngineArguments {
-  explicit InvarianceArguments(CLI::App& app)
-      : EngineArguments(app, EngineTable::Kind::kInvariance) {}
+  using EngineArguments::EngineArguments;
 
   InvarianceOptions invariance;
   std::optional<std::string> tokens;
@@ -96,9 +93,9 @@ std::vector<EngineDeclaration> engines_of(const EngineArguments& arguments) {
 
 // With what was not given.
 SuiteOptions suite_options(const EngineArguments& arguments) {
-  if (find_report(arguments.reports, arguments.report.format) == nullptr) {
+  if (find_report(engine_table_reports(), arguments.report.format) == nullptr) {
     throw Error(fmt::format("'{}' is not known", arguments.report.format), "--format",
-                "give " + alternatives(format_names(arguments.reports)));
+                "give " + alternatives(format_names(engine_table_reports())));
   }
   SuiteOptions options = arguments.options;
   if (options.suite.empty()) options.suite = default_suite();
@@ -121,7 +118,7 @@ SuiteOptions suite_options(const EngineArguments& arguments) {
 }
 
 int show(const EngineTable& table, EngineArguments& arguments, const std::string& command) {
-  show_report(arguments.reports, table, arguments.report,
+  show_report(engine_table_reports(), table, arguments.report,
               {.command = "assay " + command + arguments.flags.typed()});
   if (const std::string cut = table.cut_lines(); !cut.empty()) print_warning(cut);
   if (table.pass()) return kInParity;
@@ -219,7 +216,7 @@ EngineTable from_parts(const EngineArguments& arguments, const SuiteOptions& opt
   const std::set<std::string> known = names_of(read_suite(options.suite, {}));
   std::vector<TablePart> parts;
   for (const std::string& path : arguments.parts) {
-    parts.push_back(read_table_part(path, TableDetail::kAll));
+    parts.push_back(read_table_part(path, TableDetail::kAll, EngineTable::Kind::kConformance));
     check_version(parts.back());
     check_engines(parts.back(), arguments);
     check_features(parts.back(), known);
@@ -231,18 +228,16 @@ EngineTable from_parts(const EngineArguments& arguments, const SuiteOptions& opt
 
 // Read before anything is run, which may take long. It may be of another version of Assay, or of
 // the engine: that is what it is for.
-std::optional<TablePart> read_baseline(const EngineArguments& arguments,
-                                       const SuiteOptions& options) {
+std::optional<TablePart> read_baseline(const EngineArguments& arguments, EngineTable::Kind kind) {
   if (arguments.baseline.empty()) return std::nullopt;
-  TablePart baseline = read_table_part(arguments.baseline, TableDetail::kVerdicts);
-  check_features(baseline, names_of(read_suite(options.suite, {})));
-  return baseline;
+  return read_table_part(arguments.baseline, TableDetail::kVerdicts, kind);
 }
 
 int run_conform(EngineArguments& arguments) {
   arguments.flags.apply();
   const SuiteOptions options = suite_options(arguments);
-  const std::optional<TablePart> baseline = read_baseline(arguments, options);
+  const auto baseline = read_baseline(arguments, EngineTable::Kind::kConformance);
+  if (baseline) check_features(*baseline, names_of(read_suite(options.suite, {})));
   EngineTable table = arguments.parts.empty() ? conform(engines_of(arguments), options)
                                               : from_parts(arguments, options);
   if (baseline) hold_to(*baseline, table);
@@ -293,7 +288,10 @@ int run_invariance(InvarianceArguments& arguments) {
     check_tokens(options.tokens, model);
   }
   if (options.suite.features.empty()) options.suite.features = {"family_*"};
-  return show(invariance(engines_of(arguments), options), arguments, "invariance");
+  const auto baseline = read_baseline(arguments, EngineTable::Kind::kInvariance);
+  EngineTable table = invariance(engines_of(arguments), options);
+  if (baseline) hold_to(*baseline, table);
+  return show(table, arguments, "invariance");
 }
 
 void add_engine_flags(CLI::App& command, EngineArguments& arguments) {
@@ -316,7 +314,12 @@ void add_engine_flags(CLI::App& command, EngineArguments& arguments) {
   flags.add("--timeout", arguments.timeout, "Seconds for each case")
       ->check(whole_number(1, 86400))
       ->capture_default_str();
-  arguments.report.add(command, alternatives(format_names(arguments.reports)) + " (default table)");
+  flags.add("--baseline", arguments.baseline,
+            "What an earlier run of the engine wrote with --format baseline, or json: what is as "
+            "bad as it was there does not fail, what has become worse does",
+            {.is_input = true});
+  arguments.report.add(command,
+                       alternatives(format_names(engine_table_reports())) + " (default table)");
 }
 
 }  // namespace
@@ -324,7 +327,7 @@ void add_engine_flags(CLI::App& command, EngineArguments& arguments) {
 void add_conform(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "conform", "Find out which features of networks an engine honours, ignores or misreads");
-  auto arguments = std::make_shared<EngineArguments>(*command, EngineTable::Kind::kConformance);
+  auto arguments = std::make_shared<EngineArguments>(*command);
   add_engine_flags(*command, *arguments);
   arguments->flags.add("--precision", arguments->precision,
                        "float32, mixed, float16, bfloat16 or int8: how near to float64 it can come "
@@ -337,11 +340,6 @@ void add_conform(CLI::App& app, int& exit_code) {
            "there now; no ENGINE with it",
            {.is_input = true})
       ->allow_extra_args(false);
-  arguments->flags.add(
-      "--baseline", arguments->baseline,
-      "What an earlier run of the engine wrote with --format baseline, or json: what is "
-      "as bad as it was there does not fail, what has become worse does",
-      {.is_input = true});
   command->callback([arguments, &exit_code] { exit_code = run_conform(*arguments); });
 }
 

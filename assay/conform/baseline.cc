@@ -32,6 +32,9 @@ bool shows_less(const TableCell& before, const TableCell& now) {
 Change change_since(const TableCell& before, const TableCell& now) {
   if (is_right(now.finding)) {
     if (!is_right(before.finding)) return Change::kBetter;
+    if (now.finding != before.finding) {
+      return now.finding == Finding::kSameBits ? Change::kBetter : Change::kWorse;
+    }
     return shows_less(before, now) ? Change::kWorse : Change::kSame;
   }
   if (is_right(before.finding)) return Change::kWorse;
@@ -40,11 +43,13 @@ Change change_since(const TableCell& before, const TableCell& now) {
 }
 
 // "misread (rope_base), 2.3e-01 from float64".
-std::string words_of(const TableCell& cell) {
+std::string words_of(const TableCell& cell, const EngineTable& table) {
+  const bool conformance = table.kind == EngineTable::Kind::kConformance;
   std::string text(finding_name(cell.finding));
   if (!cell.cause.empty()) text += fmt::format(" ({})", cell.cause);
   if (!cell.error) return text;
-  text += fmt::format(", {:.1e} from float64", cell.error->rel_l2);
+  text += fmt::format(", {:.1e} from {}", cell.error->rel_l2,
+                      conformance ? "float64" : "the tokens alone");
   if (cell.error->positions < cell.error->total) {
     text += fmt::format(" at {} of {} positions", cell.error->positions, cell.error->total);
   }
@@ -56,7 +61,7 @@ const TablePart::Column& column_for(const TablePart& baseline, const std::string
   const auto found = std::ranges::find_if(baseline.columns, is_it);
   if (found == baseline.columns.end()) {
     throw Error(fmt::format("does not have {}", printable(engine, 60)), baseline.path,
-                "give what assay conform --format baseline wrote of this engine");
+                "give what --format baseline wrote of this engine");
   }
   if (std::find_if(found + 1, baseline.columns.end(), is_it) != baseline.columns.end()) {
     throw Error(fmt::format("has {} in two versions", printable(engine, 60)), baseline.path,
@@ -76,7 +81,7 @@ void hold_to(const TablePart& baseline, EngineTable& table) {
       if (places.emplace(earlier.rows[i].name, i).second) continue;
       throw Error(fmt::format("has '{}' of {} twice", printable(earlier.rows[i].name, 60),
                               printable(column.engine.name, 60)),
-                  baseline.path, "give what assay conform --format baseline wrote");
+                  baseline.path, "give what --format baseline wrote");
     }
     for (size_t i = 0; i < table.rows.size(); ++i) {
       TableCell& cell = column.cells[i];
@@ -88,7 +93,7 @@ void hold_to(const TablePart& baseline, EngineTable& table) {
       }
       const TableCell& before = earlier.cells[place->second];
       cell.change = change_since(before, cell);
-      cell.before = words_of(before);
+      cell.before = words_of(before, table);
     }
   }
 }

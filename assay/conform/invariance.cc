@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "assay/compare/compare_logs.h"
@@ -18,6 +19,7 @@
 #include "assay/conform/work_folder.h"
 #include "base/count_of.h"
 #include "base/error.h"
+#include "base/sha256.h"
 #include "base/shell.h"
 #include "engine/model.h"
 
@@ -39,7 +41,8 @@ struct Subject {
   std::string name;
   SuiteModel model;
   std::vector<int32_t> tokens;
-  std::string flags;  // that choose it on the command line
+  std::string flags;   // that choose it on the command line
+  std::string digest;  // SHA-256 that tells its case from others
 };
 
 // A prompt of more tokens than a case has, in no order that repeats soon.
@@ -73,6 +76,21 @@ std::string last_layer_of(const SuiteModel& model) {
   }
 }
 
+// Of the tokens and of the sizes of the model's files, which may be too large to be read for this.
+std::string digest_of(const InvarianceOptions& options) {
+  std::string text = fmt::format("{}", fmt::join(options.tokens, ","));
+  std::map<std::string, uintmax_t> sizes;
+  std::error_code none;
+  for (const auto& each : fs::directory_iterator(options.model_dir, none)) {
+    sizes[each.path().filename().string()] = each.file_size(none);
+  }
+  if (!options.gguf.empty()) sizes[options.gguf] = fs::file_size(options.gguf, none);
+  for (const auto& [name, size] : sizes) {
+    text += fmt::format(" {} {}", fs::path(name).filename().string(), size);
+  }
+  return sha256_hex(std::as_bytes(std::span(text)));
+}
+
 std::vector<Subject> subjects_of(const InvarianceOptions& options, const WorkFolder& work) {
   if (!options.model_dir.empty() || !options.gguf.empty()) {
     const std::string path = options.model_dir.empty() ? options.gguf : options.model_dir;
@@ -86,12 +104,13 @@ std::vector<Subject> subjects_of(const InvarianceOptions& options, const WorkFol
     return {{fs::path(path).filename().string(),
              {absolute(options.model_dir), absolute(options.gguf)},
              options.tokens,
-             flags}};
+             flags,
+             digest_of(options)}};
   }
   std::vector<Subject> subjects;
   for (const Feature& feature : read_suite(options.suite.suite, options.suite.features)) {
     subjects.push_back({feature.name, work.write_model(feature), long_prompt(feature.tokens),
-                        " --features " + feature.name});
+                        " --features " + feature.name, feature.digest});
   }
   return subjects;
 }
@@ -411,7 +430,8 @@ EngineTable invariance(const std::vector<EngineDeclaration>& engines,
   table.kind = EngineTable::Kind::kInvariance;
   for (const Subject& subject : subjects) {
     for (const std::string& surface : surfaces) {
-      table.rows.push_back({subject.name + "/" + surface, subject.name, title_of(surface), {}});
+      table.rows.push_back(
+          {subject.name + "/" + surface, subject.name, title_of(surface), {}, subject.digest});
     }
   }
   const auto total = static_cast<int64_t>(subjects.size() * engines.size());

@@ -21,9 +21,17 @@ namespace assay {
 namespace {
 
 constexpr int64_t kMaxTableBytes = int64_t{256} << 20;
-constexpr char kTableHint[] = "give what assay conform --format json wrote";
+constexpr char kTableHint[] = "give what assay conform or invariance wrote, with --format json";
 constexpr size_t kMaxReadText = 10000;
 constexpr int64_t kMostPositions = int64_t{1} << 31;
+
+const char* command_of(EngineTable::Kind kind) {
+  return kind == EngineTable::Kind::kConformance ? "conform" : "invariance";
+}
+
+std::string row_words(EngineTable::Kind kind) {
+  return fmt::format("{}s", row_word(kind));
+}
 
 // What a baseline is held to.
 void append_verdict(JsonObject& object, const TableCell& cell) {
@@ -39,7 +47,7 @@ void append_verdict(JsonObject& object, const TableCell& cell) {
 
 void append_cell(JsonObject& object, const EngineTable& table, const TableRow& row,
                  const TableCell& cell) {
-  object.member(row_word(table), row.name);
+  object.member(row_word(table.kind), row.name);
   object.member("group", row.group);
   object.member("title", row.title);
   object.array("states", row.states);
@@ -74,13 +82,16 @@ std::string read_text(const JsonNode& node) {
   return printable(node.text(), kMaxReadText);
 }
 
-Finding read_finding(const JsonNode& node) {
+Finding read_finding(const JsonNode& node, EngineTable::Kind kind) {
   const std::string name = node.text();
-  for (const Finding each : EngineTable().findings()) {
+  EngineTable table;
+  table.kind = kind;
+  for (const Finding each : table.findings()) {
     if (finding_name(each) == name) return each;
   }
-  node.fail(fmt::format("is '{}', which is no verdict of conform", printable(name, 40)),
-            kTableHint);
+  node.fail(
+      fmt::format("is '{}', which is no verdict of {}", printable(name, 40), command_of(kind)),
+      kTableHint);
 }
 
 // Of a run that was held to a baseline; it counts for the sums of its file alone.
@@ -98,23 +109,27 @@ std::optional<double> read_distance(const JsonNode& node, const char* key) {
   return found ? std::optional(found->number_at_least(0.0)) : std::nullopt;
 }
 
-TableCell read_verdict(const JsonNode& node) {
+TableCell read_verdict(const JsonNode& node, EngineTable::Kind kind) {
   TableCell cell;
-  cell.finding = read_finding(node.at("verdict"));
+  cell.finding = read_finding(node.at("verdict"), kind);
   cell.change = read_change(node);
   cell.cause = read_text(node.at("cause"));
   cell.checkpoint = read_text(node.at("checkpoint"));
   const int64_t total = node.at("positions_total").integer(0, kMostPositions);
-  if (total > 0) {
+  const std::optional<double> rel_l2 = read_distance(node, "rel_l2");
+  // Positions are of conformance alone.
+  const bool has_positions = kind == EngineTable::Kind::kConformance;
+  if (has_positions ? total > 0 : rel_l2.has_value()) {
     OutputError error;
-    error.rel_l2 = read_distance(node, "rel_l2").value_or(std::numeric_limits<double>::quiet_NaN());
+    error.rel_l2 = rel_l2.value_or(std::numeric_limits<double>::quiet_NaN());
     error.positions = node.at("positions").integer(0, total);
     const auto whole = node.find("positions_whole");
     error.whole = whole ? whole->integer(0, error.positions) : 0;
     error.total = total;
     cell.error = error;
   }
-  const bool shown = cell.error && cell.error->positions > 0 && std::isfinite(cell.error->rel_l2);
+  const bool shown = cell.error && std::isfinite(cell.error->rel_l2) &&
+                     (cell.error->positions > 0 || !has_positions);
   if (is_right(cell.finding) && !shown) {
     node.fail(
         fmt::format("is '{}' without a finite rel_l2 at any position", finding_name(cell.finding)),
@@ -123,8 +138,8 @@ TableCell read_verdict(const JsonNode& node) {
   return cell;
 }
 
-TableCell read_cell(const JsonNode& node) {
-  TableCell cell = read_verdict(node);
+TableCell read_cell(const JsonNode& node, EngineTable::Kind kind) {
+  TableCell cell = read_verdict(node, kind);
   cell.text = read_text(node.at("text"));
   cell.from_explained = read_distance(node, "from_explained");
   cell.from_nearest_mistake = read_distance(node, "from_nearest_mistake");
@@ -142,26 +157,28 @@ std::vector<JsonNode> filled_list(const JsonNode& node, const char* key) {
   return items;
 }
 
-TablePart::Column read_column(const JsonNode& node, TableDetail detail) {
+TablePart::Column read_column(const JsonNode& node, TableDetail detail, EngineTable::Kind kind) {
   TablePart::Column column;
   column.engine.name = read_text(node.at("name"));
   column.engine.version = read_text(node.at("version"));
   column.engine.precision = read_text(node.at("precision"));
   if (const auto adapter = node.find("adapter")) column.engine.digest = adapter->sha256();
-  for (const JsonNode& each : filled_list(node, "features")) {
-    column.rows.push_back({.name = each.at("feature").nonempty_text(),
+  for (const JsonNode& each : filled_list(node, row_words(kind).c_str())) {
+    column.rows.push_back({.name = each.at(row_word(kind)).nonempty_text(),
                            .group = {},
                            .title = {},
                            .states = {},
                            .digest = each.at("case").sha256()});
-    column.cells.push_back(detail == TableDetail::kAll ? read_cell(each) : read_verdict(each));
+    column.cells.push_back(detail == TableDetail::kAll ? read_cell(each, kind)
+                                                       : read_verdict(each, kind));
   }
   return column;
 }
 
 // A file whose sums are those of other cells has lost some, or was changed by hand.
-void check_sums(const JsonNode& root, const TablePart& part) {
+void check_sums(const JsonNode& root, const TablePart& part, EngineTable::Kind kind) {
   EngineTable table;
+  table.kind = kind;
   const std::vector<JsonNode> engines = root.at("engines").items();
   for (size_t i = 0; i < engines.size(); ++i) {
     table.columns.push_back({part.columns[i].engine, part.columns[i].cells});
@@ -171,7 +188,7 @@ void check_sums(const JsonNode& root, const TablePart& part) {
       const std::string name(finding_name(one));
       if (counts.at(name.c_str()).integer(0, kMostPositions) == found) continue;
       counts.at(name.c_str())
-          .fail(fmt::format("is not the count of its features, {}", found), kTableHint);
+          .fail(fmt::format("is not the count of its {}, {}", row_words(kind), found), kTableHint);
     }
   }
   const JsonNode pass = root.at("pass");
@@ -202,11 +219,12 @@ size_t end_of_word(std::string_view command) {
 
 // The engines that a run was asked for, as flags are typed: "assay conform NAME... [--command LINE]
 // [FLAGS]".
-std::set<std::string> engines_of_run(const JsonNode& node) {
+std::set<std::string> engines_of_run(const JsonNode& node, EngineTable::Kind kind) {
   const std::string command = node.text();
-  if (!command.starts_with(kStart)) node.fail("is no command of assay conform", kTableHint);
+  const std::string start = fmt::format("assay {} ", command_of(kind));
+  if (!command.starts_with(start)) node.fail(fmt::format("is no command of {}", start), kTableHint);
   std::set<std::string> engines;
-  std::string_view rest = std::string_view(command).substr(kStart.size());
+  std::string_view rest = std::string_view(command).substr(start.size());
   while (!rest.empty() && !rest.starts_with("--")) {
     const size_t end = end_of_word(rest);
     engines.emplace(rest.substr(0, end));
@@ -218,10 +236,10 @@ std::set<std::string> engines_of_run(const JsonNode& node) {
 
 // A file holds the engines that its runs were asked for, each under its own name: another one's
 // adapter would not be checked.
-void check_engines_of_runs(const JsonNode& root, const TablePart& part) {
+void check_engines_of_runs(const JsonNode& root, const TablePart& part, EngineTable::Kind kind) {
   std::set<std::string> asked;
   for (const JsonNode& run : root.at("runs").items())
-    asked.merge(engines_of_run(run.at("command")));
+    asked.merge(engines_of_run(run.at("command"), kind));
   std::set<std::string> missing = asked;
   for (const TablePart::Column& column : part.columns) {
     const std::string name = shell_quoted(column.engine.name);
@@ -317,10 +335,6 @@ TableColumn column_of(const EngineDeclaration& engine, std::map<std::string, Fou
 
 namespace {
 
-std::string row_words(const EngineTable& table) {
-  return fmt::format("{}s", row_word(table));
-}
-
 void append_engine(JsonObject& object, const EngineTable& table, const TableColumn& column) {
   object.member("name", column.engine.name);
   object.member("version", column.engine.version);
@@ -335,8 +349,8 @@ void append_engine(JsonObject& object, const EngineTable& table, const TableColu
 
 }  // namespace
 
-const char* row_word(const EngineTable& table) {
-  return table.kind == EngineTable::Kind::kConformance ? "feature" : "surface";
+const char* row_word(EngineTable::Kind kind) {
+  return kind == EngineTable::Kind::kConformance ? "feature" : "surface";
 }
 
 std::string engine_table_json(const EngineTable& table, const ReportContext& context) {
@@ -347,7 +361,7 @@ std::string engine_table_json(const EngineTable& table, const ReportContext& con
     object.array("engines", table.columns, [&](JsonObject& element, const TableColumn& each) {
       append_engine(element, table, each);
       size_t i = 0;
-      element.array(row_words(table), each.cells, [&](JsonObject& one, const TableCell& cell) {
+      element.array(row_words(table.kind), each.cells, [&](JsonObject& one, const TableCell& cell) {
         append_cell(one, table, table.rows[i++], cell);
       });
     });
@@ -366,10 +380,10 @@ void write_engine_table_baseline(const EngineTable& table, const ReportContext& 
     object.array("engines", table.columns, [&](JsonObject& element, const TableColumn& each) {
       append_engine(element, table, each);
       size_t i = 0;
-      element.lines(row_words(table), each.cells, sink,
+      element.lines(row_words(table.kind), each.cells, sink,
                     [&](JsonObject& one, const TableCell& cell) {
                       const TableRow& row = table.rows[i++];
-                      one.member(row_word(table), row.name);
+                      one.member(row_word(table.kind), row.name);
                       if (!row.digest.empty()) one.member("case", row.digest);
                       append_verdict(one, cell);
                     });
@@ -377,7 +391,7 @@ void write_engine_table_baseline(const EngineTable& table, const ReportContext& 
   });
 }
 
-TablePart read_table_part(const std::string& path, TableDetail detail) {
+TablePart read_table_part(const std::string& path, TableDetail detail, EngineTable::Kind kind) {
   const rapidjson::Document document = read_json_file(path, kMaxTableBytes, kTableHint);
   const JsonNode root(document, path);
   TablePart part;
@@ -386,10 +400,10 @@ TablePart read_table_part(const std::string& path, TableDetail detail) {
     part.runs.push_back({run.at("assay").text(), run.at("time").text(), run.at("command").text()});
   }
   for (const JsonNode& engine : filled_list(root, "engines")) {
-    part.columns.push_back(read_column(engine, detail));
+    part.columns.push_back(read_column(engine, detail, kind));
   }
-  check_sums(root, part);
-  check_engines_of_runs(root, part);
+  check_sums(root, part, kind);
+  check_engines_of_runs(root, part, kind);
   for (TablePart::Column& column : part.columns) {
     for (TableCell& cell : column.cells) cell.change.reset();
   }

@@ -10,7 +10,7 @@
 namespace assay {
 
 // What a row is, in the words of the two tables: "feature" or "surface".
-const char* row_word(const EngineTable& table);
+const char* row_word(EngineTable::Kind kind);
 
 // {"pass","runs":[{"assay","time","command"}],"engines":[{"name","version","precision","adapter",
 // "counts":{...},"features":[{"feature","group","title","states","case","verdict","cause","text",
@@ -25,7 +25,7 @@ std::string engine_table_json(const EngineTable& table, const ReportContext& con
 void write_engine_table_baseline(const EngineTable& table, const ReportContext& context,
                                  const TextSink& sink);
 
-// The cells of one such file, of conformance.
+// The cells of one such file.
 struct TablePart {
   std::string path;
   std::vector<TableRun> runs;
@@ -43,7 +43,7 @@ enum class TableDetail : uint8_t {
 };
 
 // Throws Error that names the file and the key.
-TablePart read_table_part(const std::string& path, TableDetail detail);
+TablePart read_table_part(const std::string& path, TableDetail detail, EngineTable::Kind kind);
 
 // One table of several runs, with these rows. Throws Error, which says what to run again, where a
 // cell is missing, twice there, or of another case than the row has.

@@ -26,7 +26,7 @@ void write_engine_table_page(const EngineTable& table, const ReportContext& cont
               .data = data,
               .text =
                   [&](const TextSink& text) {
-                    find_report(engine_table_reports(table.kind), "table")
+                    find_report(engine_table_reports(), "table")
                         ->write(table, {.command = context.command}, text);
                   }},
              sink);

@@ -123,5 +123,32 @@ TEST_F(ConformBaseline, OneThatCannotBeHeldToIsRefused) {
                "the report would ");
 }
 
+// The same of invariance: its deviations are as old as an engine's, mostly.
+TEST_F(ConformBaseline, IsOfInvarianceToo) {
+  const std::string known = folder_ + "/known.json";
+  const auto invariance = [&](const std::string& crashes, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {
+        "invariance",
+        "--command",
+        "case $ASSAY_SURFACE in " + crashes + ") exit 9;; esac; " + kOwn,
+        "--features",
+        "family_llama",
+        "--surfaces",
+        "batch:2,chunks:7,steps"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return asked(arguments);
+  };
+  EXPECT_EQ(invariance("steps", {"--format", "baseline", "-o", known}).exit_code, 1);
+  const Outcome same = invariance("steps", {"--baseline", known});
+  EXPECT_EQ(same.exit_code, 0) << same.out << same.err;
+  EXPECT_THAT(same.out, AllOf(HasSubstr("crashed (as before)"), HasSubstr("nothing has changed")));
+  const Outcome worse = invariance("chunks*", {"--baseline", known});
+  EXPECT_EQ(worse.exit_code, 1);
+  EXPECT_THAT(worse.out, AllOf(HasSubstr("known.json: 1 worse, 1 better"),
+                               HasSubstr("in the baseline same bits, 0.0e+00 from the tokens "
+                                         "alone")));
+  expect_usage({"conform", "--command", kOwn, "--baseline", known}, "'engines[0]");
+}
+
 }  // namespace
 }  // namespace assay

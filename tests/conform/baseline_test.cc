@@ -102,6 +102,16 @@ TEST(Baseline, WhatWasRightHasToStaySo) {
   EXPECT_EQ(change(before, layer), Change::kWorse);
 }
 
+TEST(Baseline, TheSameBitsAreMoreThanNoise) {
+  const TableCell bits = cell(Finding::kSameBits, 0);
+  const TableCell noise = cell(Finding::kWithinNoise, 1e-7);
+  EXPECT_EQ(change(bits, bits), Change::kSame);
+  EXPECT_EQ(change(noise, noise), Change::kSame);
+  EXPECT_EQ(change(bits, noise), Change::kWorse);
+  EXPECT_EQ(change(noise, bits), Change::kBetter);
+  EXPECT_EQ(change(bits, cell(Finding::kDependent, 1e-7)), Change::kWorse);
+}
+
 TEST(Baseline, WhatIsRightOrRefusedByNowIsBetter) {
   const TableCell before = cell(Finding::kIgnored, 0.2, "rope_base");
   EXPECT_EQ(change(before, cell(Finding::kHonoured, 1e-6)), Change::kBetter);

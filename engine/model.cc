@@ -17,6 +17,9 @@
 namespace assay {
 namespace {
 
+// The experts' gate and up in one tensor, which has those of each expert together.
+constexpr std::string_view kGateUpExperts = "ffn_gate_up_exps";
+
 // What older files of linear attention have, in the order of rows_by_key_head().
 constexpr std::string_view kSsmIn = "ssm_in.weight";
 
@@ -165,6 +168,14 @@ class TensorBinder {
     return result;
   }
 
+  // `width` numbers, divided by the root of that.
+  Norm norm_over_root(const std::string& name, int64_t width) {
+    std::vector<float>& values = floats_.emplace_back(vector(name, width));
+    const double root = std::sqrt(static_cast<double>(width));
+    for (float& value : values) value = static_cast<float>(static_cast<double>(value) / root);
+    return {values.data()};
+  }
+
   // A tensor that nothing reads is a computation that is not done.
   void reject_leftovers(const ModelConfig& config) const {
     for (const GgufTensor& tensor : gguf_.tensors()) {
@@ -249,8 +260,7 @@ void check_decay(std::span<const float> decay, const std::string& name, const st
 
 void check_scale(float scale, const std::string& name, const std::string& path) {
   if (std::isfinite(scale)) return;
-  throw Error(fmt::format("tensor '{}.weight' holds {}, which is not a finite number", name, scale),
-              path);
+  throw Error(fmt::format("tensor '{}' holds {}, which is not a finite number", name, scale), path);
 }
 
 // The weights of a layer. A tensor that several ops share has the rows of each, one after the
@@ -278,6 +288,9 @@ Layer bind_layer(TensorBinder& binder, int64_t number, const ModelConfig& config
     const std::string name = prefix + std::string(tensor_of(first));
     if (first.kind == OpKind::kNorm && first.tensor.empty()) {
       layer.norm(first.out).weight = binder.ones(width(first.weight_width()));
+    } else if (first.kind == OpKind::kNorm && first.over_root) {
+      layer.norm(first.out) =
+          binder.norm_over_root(prefix + first.tensor_name(), width(first.weight_width()));
     } else if (first.kind == OpKind::kNorm) {
       layer.norm(first.out) =
           binder.norm(name, width(first.weight_width()), width(first.norm_width), first.bias);
@@ -286,15 +299,22 @@ Layer bind_layer(TensorBinder& binder, int64_t number, const ModelConfig& config
       const int64_t n_used = config.routing.n_used;
       const Width input = find_spec(ops, first.in.front())->width;
       const int64_t columns = width(input) / (input == Width::kExpertInner ? n_used : 1);
-      layer.linear(first.out) = binder.experts(name, width(first.width) / n_used, columns,
-                                               config.routing.n_experts, first.bias);
+      const int64_t rows = width(first.width) / n_used;
+      const std::string both = prefix + std::string(kGateUpExperts);
+      const bool is_half = first.out != Checkpoint::kExpertOut && binder.has(both + ".weight");
+      layer.linear(first.out) = binder.experts(is_half ? both : name, is_half ? 2 * rows : rows,
+                                               columns, config.routing.n_experts, first.bias);
+      if (is_half) {
+        layer.linear(first.out).first = first.out == Checkpoint::kFfnUp ? rows : 0;
+        layer.linear(first.out).count = rows;
+      }
     }
     if (first.kind == OpKind::kAttention && !first.tensor.empty()) {
       layer.extra.sinks = binder.kept_vector(name + ".weight", config.n_heads);
     }
     if (first.kind == OpKind::kAdd && !first.tensor.empty() && binder.has(name + ".weight")) {
       layer.extra.scale = binder.vector(name + ".weight", 1).front();
-      check_scale(layer.extra.scale, name, path);
+      check_scale(layer.extra.scale, name + ".weight", path);
     }
     if (first.kind == OpKind::kConv) {
       layer.extra.conv = binder.kept_vector(name + ".weight", width(first.width) * config.conv_taps,
@@ -308,6 +328,14 @@ Layer bind_layer(TensorBinder& binder, int64_t number, const ModelConfig& config
     }
     if (first.kind == OpKind::kSelect && binder.has(name + ".bias")) {
       layer.extra.choice_bias = binder.kept_vector(name + ".bias", config.routing.n_experts);
+    }
+    if (const std::string scales = prefix + first.tensor_name();
+        first.kind == OpKind::kWeigh && !first.tensor.empty() && binder.has(scales)) {
+      const int64_t n_experts = config.routing.n_experts;
+      layer.extra.expert_scales = binder.kept_vector(scales, n_experts);
+      for (int64_t expert = 0; expert < n_experts; ++expert) {
+        check_scale(layer.extra.expert_scales[expert], scales, path);
+      }
     }
     if (first.kind != OpKind::kLinear) {
       ++i;

@@ -17,6 +17,20 @@ namespace assay {
 struct Linear {
   WeightMatrix weight;
   const float* bias = nullptr;
+  // Of experts whose tensor has the rows of two products of each expert: the first row of this
+  // one, and how many. 0: all.
+  int64_t first = 0;
+  int64_t count = 0;
+
+  // These of experts, of which there are `n_experts`; a network without any has one.
+  int64_t stride(int64_t n_experts) const { return weight.rows / n_experts; }
+  int64_t rows_of_expert(int64_t n_experts) const { return count > 0 ? count : stride(n_experts); }
+  WeightMatrix expert(int64_t number, int64_t n_experts) const {
+    return weight.slice(number * stride(n_experts) + first, rows_of_expert(n_experts));
+  }
+  const float* bias_of_expert(int64_t number, int64_t n_experts) const {
+    return bias == nullptr ? nullptr : bias + number * stride(n_experts);
+  }
 };
 
 struct Norm {
@@ -26,12 +40,13 @@ struct Norm {
 
 // Numbers that an op has beside products and norms; null: none.
 struct Extra {
-  const float* sinks = nullptr;        // [n_heads] of kAttention
-  const float* choice_bias = nullptr;  // [n_experts] of kSelect; always on the host
-  const float* conv = nullptr;         // [width, conv_taps] of kConv
-  const float* decay = nullptr;        // [n_value_heads] of kDelta: DeltaCall::a
-  const float* dt = nullptr;           // [n_value_heads] of kDelta
-  float scale = 1.0F;                  // of kOutput, which is multiplied by it
+  const float* sinks = nullptr;          // [n_heads] of kAttention
+  const float* choice_bias = nullptr;    // [n_experts] of kSelect; these two always on the host
+  const float* expert_scales = nullptr;  // [n_experts] of kWeigh
+  const float* conv = nullptr;           // [width, conv_taps] of kConv
+  const float* decay = nullptr;          // [n_value_heads] of kDelta: DeltaCall::a
+  const float* dt = nullptr;             // [n_value_heads] of kDelta
+  float scale = 1.0F;                    // of kOutput, which is multiplied by it
 };
 
 // The weights of a layer's ops, by the checkpoint that each computes. Those of other ops are empty.

@@ -27,7 +27,9 @@ void Session::route(const OpSpec& op, int layer, const TokenRange& tokens) {
   } else {
     const std::vector<int32_t> only(is_of_shared_expert(op.out) ? count : 0);
     const int32_t* ids = only.empty() ? expert_ids_.data() : only.data();
-    kernels_.run(WeighCall{scores, ids, routing, n_tokens, values.data(), here});
+    const float* scales =
+        only.empty() ? weights_.layers[static_cast<size_t>(layer)].extra.expert_scales : nullptr;
+    kernels_.run(WeighCall{scores, ids, routing, n_tokens, values.data(), here, scales});
   }
   memory_.upload(values.data(), count * sizeof(float), value(op.out, layer, tokens.first));
 }
@@ -39,7 +41,8 @@ void Session::run_experts(const OpSpec& op, int layer, const TokenRange& tokens)
   const Linear& experts = weights_.layers[static_cast<size_t>(layer)].linear(op.out);
   const int64_t n_used = config_.routing.n_used;
   const int64_t slots = n_tokens * n_used;
-  const int64_t rows = experts.weight.rows / config_.routing.n_experts;
+  const int64_t n_experts = config_.routing.n_experts;
+  const int64_t rows = experts.rows_of_expert(n_experts);
   const int64_t columns = experts.weight.columns;
   const bool input_per_slot =
       find_spec(config_.layer(layer).ops, op.in[0])->width == Width::kExpertInner;
@@ -71,9 +74,9 @@ void Session::run_experts(const OpSpec& op, int layer, const TokenRange& tokens)
       ++end;
     }
     part.n_tokens = end - first;
-    kernels_.run(MatmulCall{experts.weight.slice(expert * rows, rows),
-                            experts.bias == nullptr ? nullptr : experts.bias + expert * rows,
-                            inputs + first * columns, end - first, results + first * rows, part});
+    kernels_.run(MatmulCall{experts.expert(expert, n_experts),
+                            experts.bias_of_expert(expert, n_experts), inputs + first * columns,
+                            end - first, results + first * rows, part});
     first = end;
   }
   gather(rows_of(slots, rows, results), back, value(op.out, layer, tokens.first), whole);

@@ -60,7 +60,7 @@ const float* WeightCopy::copy(const float* values, int64_t count) {
 }
 
 Linear WeightCopy::copy(const Linear& linear) {
-  return {copy(linear.weight), copy(linear.bias, linear.weight.rows)};
+  return {copy(linear.weight), copy(linear.bias, linear.weight.rows), linear.first, linear.count};
 }
 
 Norm WeightCopy::copy(const Norm& norm, int64_t width) {
@@ -81,6 +81,7 @@ Layer WeightCopy::copy(const Layer& layer, const LayerConfig& own, const ModelCo
   const int64_t channels = conv == ops.end() ? 0 : config.width(conv->width, own);
   result.extra = {copy(layer.extra.sinks, config.n_heads),
                   layer.extra.choice_bias,
+                  layer.extra.expert_scales,
                   copy(layer.extra.conv, channels * config.conv_taps),
                   copy(layer.extra.decay, config.delta.n_value_heads),
                   copy(layer.extra.dt, config.delta.n_value_heads),

@@ -316,7 +316,8 @@ struct SelectCall {
   OpSite site = {};
 };
 
-// weights[t, :] = those of the experts ids[t, :]. All arrays are on the host.
+// weights[t, :] = those of the experts ids[t, :], at last times their `scales` (null, or
+// [n_experts]). All arrays are on the host.
 struct WeighCall {
   const float* scores = nullptr;
   const int32_t* ids = nullptr;
@@ -324,6 +325,7 @@ struct WeighCall {
   int64_t n_tokens = 0;
   float* weights = nullptr;  // [n_tokens, n_used]
   OpSite site = {};
+  const float* scales = nullptr;
 };
 
 // out[t, :] = sum_j weights[t, j] * x[t, j, :], in the order of j.

@@ -104,7 +104,8 @@ void Kernels::run(const WeighCall& call) {
     float* out = call.weights + t * call.routing.n_used;
     for (size_t j = 0; j < n_used; ++j) {
       const double weight = call.routing.normalise ? weights[j] / sum : weights[j];
-      out[j] = static_cast<float>(weight * static_cast<double>(call.routing.scale));
+      const double scale = call.scales == nullptr ? 1.0 : static_cast<double>(call.scales[ids[j]]);
+      out[j] = static_cast<float>(weight * static_cast<double>(call.routing.scale) * scale);
     }
   }
 }

@@ -15,10 +15,6 @@ constexpr auto gated_layer(Presence qkv_bias, Presence other_bias,
               add_attn(C::kAttnOut), ffn_norm, gated_ffn(C::kFfnNorm, other_bias),
               add_ffn(C::kFfnOut));
 }
-// The norm before the feed-forward, where files call it as others call that after the attention.
-constexpr std::array kFfnNormAfterAttn = {
-    norm(C::kFfnNorm, C::kAttnResidual, "post_attention_norm")};
-
 constexpr auto kLlamaLayer = gated_layer(Presence::kOptional, Presence::kOptional);
 constexpr auto kQwen2Layer = gated_layer(Presence::kAlways, Presence::kNever);
 constexpr auto kBiasedQkvLayer = gated_layer(Presence::kOptional, Presence::kNever);
@@ -41,10 +37,7 @@ constexpr auto kHunyuanLayer = join(
                linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", Presence::kOptional)},
     add_attn(C::kAttnOut), kFfnNorm, gated_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
 
-// Norms of what is added to the residual stream.
-constexpr std::array kPostAttnNorm = {norm(C::kPostAttnNorm, C::kAttnOut, "post_attention_norm")};
-constexpr std::array kPostFfnNorm = {norm(C::kPostFfnNorm, C::kFfnOut, "post_ffw_norm")};
-// With them, and without norms of what is read from it.
+// Norms of what is added to the residual stream, and none of what is read from it.
 constexpr auto post_norm_layer(Width of_q, Width of_k) {
   return join(qkv(C::kOutput, Presence::kOptional), qk_norms(of_q, of_k),
               rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional), kPostAttnNorm,
@@ -57,16 +50,6 @@ constexpr auto kExaone4Layer = post_norm_layer(W::kHead, W::kHead);
 constexpr auto kPhi3Layer =
     join(kAttnNorm, fused_qkv(Presence::kNever), rotary_attention(C::kQ, C::kK, Presence::kNever),
          add_attn(C::kAttnOut), kFfnNorm, fused_gated_ffn(C::kFfnNorm), add_ffn(C::kFfnOut));
-
-// Networks whose feed-forward has no gate.
-constexpr std::array<OpSpec, 3> plain_ffn(Checkpoint in, Presence bias) {
-  return {linear(C::kFfnUp, in, W::kInner, "ffn_up", bias), activation(C::kFfnUp),
-          linear(C::kFfnOut, C::kFfnAct, W::kHidden, "ffn_down", bias)};
-}
-constexpr std::array kBiasedAttnNorm = {
-    norm(C::kAttnNorm, C::kOutput, "attn_norm", Presence::kAlways)};
-constexpr std::array kBiasedFfnNorm = {
-    norm(C::kFfnNorm, C::kAttnResidual, "ffn_norm", Presence::kAlways)};
 
 constexpr auto kGpt2Layer =
     join(kBiasedAttnNorm, fused_qkv(Presence::kAlways),
@@ -131,11 +114,6 @@ constexpr auto kFalconTwoNorms = falcon_layer(
     C::kFfnNorm);
 constexpr LayerVariant kFalconVariants[] = {{.ops = kFalconTwoNorms, .tensor = "attn_norm_2"}};
 
-// Norms both before and after the attention and the feed-forward.
-constexpr auto sandwich_layer(const auto& attention, const auto& ffn) {
-  return join(kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional), attention, kPostAttnNorm,
-              add_attn(C::kPostAttnNorm), kFfnNorm, ffn, kPostFfnNorm, add_ffn(C::kPostFfnNorm));
-}
 constexpr auto kGemma2Layer = sandwich_layer(rotary_attention(C::kQ, C::kK, Presence::kOptional),
                                              gated_ffn(C::kFfnNorm, Presence::kNever));
 constexpr auto kGemma3Layer = sandwich_layer(
@@ -145,15 +123,24 @@ constexpr auto kGlm4Layer =
     sandwich_layer(rotary_attention(C::kQ, C::kK, Presence::kNever), fused_gated_ffn(C::kFfnNorm));
 
 // Values are normalised, too; where there is no product of their own, they are that of the keys.
-constexpr auto gemma4_layer(const auto& projections, Checkpoint values) {
+constexpr auto gemma4_layer(const auto& projections, Checkpoint values, const auto& ffn) {
   return join(kAttnNorm, projections, qk_norms(W::kHead, W::kHead), v_norm(values),
               rotary_attention(C::kQNorm, C::kKNorm, C::kVNorm, Presence::kOptional), kPostAttnNorm,
-              add_attn(C::kPostAttnNorm), kFfnNorm, gated_ffn(C::kFfnNorm, Presence::kNever),
-              kPostFfnNorm, add_scaled_ffn(C::kPostFfnNorm, "layer_output_scale"));
+              add_attn(C::kPostAttnNorm), kFfnNorm, ffn, kPostFfnNorm,
+              add_scaled_ffn(C::kPostFfnNorm, "layer_output_scale"));
 }
-constexpr auto kGemma4Layer = gemma4_layer(qkv(C::kAttnNorm, Presence::kOptional), C::kV);
-constexpr auto kGemma4OfKeys = gemma4_layer(qk(C::kAttnNorm, Presence::kOptional), C::kK);
-constexpr LayerVariant kGemma4Variants[] = {{.ops = kGemma4OfKeys, .without = "attn_v"}};
+constexpr auto kGemma4Qkv = qkv(C::kAttnNorm, Presence::kOptional);
+constexpr auto kGemma4Qk = qk(C::kAttnNorm, Presence::kOptional);
+constexpr auto kGemma4Dense = gated_ffn(C::kFfnNorm, Presence::kNever);
+constexpr auto kGemma4Experts = experts_beside_dense(C::kAttnResidual, C::kFfnNorm);
+constexpr auto kGemma4Layer = gemma4_layer(kGemma4Qkv, C::kV, kGemma4Dense);
+constexpr auto kGemma4OfKeys = gemma4_layer(kGemma4Qk, C::kK, kGemma4Dense);
+constexpr auto kGemma4Mixture = gemma4_layer(kGemma4Qkv, C::kV, kGemma4Experts);
+constexpr auto kGemma4MixtureOfKeys = gemma4_layer(kGemma4Qk, C::kK, kGemma4Experts);
+constexpr LayerVariant kGemma4Variants[] = {
+    {.ops = kGemma4MixtureOfKeys, .tensor = "ffn_gate_inp", .without = "attn_v"},
+    {.ops = kGemma4Mixture, .tensor = "ffn_gate_inp"},
+    {.ops = kGemma4OfKeys, .without = "attn_v"}};
 
 constexpr auto kRoutedFfn = experts(C::kFfnNorm, C::kFfnOut, Presence::kNever);
 constexpr auto kRoutedAndShared =

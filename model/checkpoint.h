@@ -48,6 +48,8 @@ enum class Checkpoint : uint8_t {
   kPostAttnNorm,
   kAttnResidual,
   kFfnNorm,
+  kExpertNorm,
+  kRouterNorm,
   kRouter,
   kExperts,
   kExpertWeights,
@@ -56,6 +58,7 @@ enum class Checkpoint : uint8_t {
   kFfnAct,
   kExpertOut,
   kRoutedOut,
+  kRoutedNorm,
   kSharedGate,
   kSharedUp,
   kSharedAct,
@@ -63,6 +66,7 @@ enum class Checkpoint : uint8_t {
   kSharedScore,
   kSharedWeight,
   kSharedScaled,
+  kSharedNorm,
   kFfnOut,
   kPostFfnNorm,
   kOutput,
@@ -79,7 +83,7 @@ constexpr bool is_in_layer(Checkpoint checkpoint) {
 
 // Whether it is of the expert that all tokens use, beside those that they choose.
 constexpr bool is_of_shared_expert(Checkpoint checkpoint) {
-  return checkpoint >= Checkpoint::kSharedGate && checkpoint <= Checkpoint::kSharedScaled;
+  return checkpoint >= Checkpoint::kSharedGate && checkpoint <= Checkpoint::kSharedNorm;
 }
 
 // "q_rope", without its layer; or "embedding", "final_norm", "logits".

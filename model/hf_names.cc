@@ -53,8 +53,16 @@ constexpr HfName kNames[] = {
 };
 
 constexpr HfName kGemma[] = {{"ffn_norm", "pre_feedforward_layernorm"}};
-constexpr HfName kGemma4[] = {
-    kGemma[0], {"layer_output_scale", "layer_scalar"}, {"/v_norm", "self_attn.v_norm"}};
+constexpr HfName kGemma4[] = {kGemma[0],
+                              {"layer_output_scale", "layer_scalar"},
+                              {"/v_norm", "self_attn.v_norm"},
+                              {"ffn_gate_inp", "router.proj"},
+                              {"ffn_gate_inp.scale", "router.scale"},
+                              {"ffn_down_exps.scale", "router.per_expert_scale"},
+                              {kMixture, "experts"},
+                              {"pre_ffw_norm_2", "pre_feedforward_layernorm_2"},
+                              {"post_ffw_norm_1", "post_feedforward_layernorm_1"},
+                              {"post_ffw_norm_2", "post_feedforward_layernorm_2"}};
 constexpr HfName kGpt2[] = {{"token_embd", "transformer.wte"},
                             {"position_embd", "transformer.wpe"},
                             {"output_norm", "transformer.ln_f"},
@@ -182,6 +190,7 @@ constexpr HfModel kModels[] = {
      .architecture = "gemma4",
      .names = kGemma4,
      .rotated_alone = true,
+     .experts = HfExperts::kOfLayer,
      .window = HfWindow::kSome,
      .last_without_window = true,
      .sees_ahead_in_images = true},
@@ -345,6 +354,7 @@ std::string_view hf_module(const HfModel& model, const OpSpec& op) {
     return is_of_shared_expert(op.out) ? std::string_view() : hf_module(model, kMixture);
   }
   if (op.kind != OpKind::kNorm && op.kind != OpKind::kLinear && op.kind != OpKind::kConv) return "";
+  if (op.suffix != kWeightSuffix) return "";  // a parameter of a larger module
   const std::string special = std::string(op.tensor) + "/" + std::string(checkpoint_op(op.out));
   if (const HfName* name = find_name(model.names, special)) return name->module;
   const std::string_view separate = of_attention(op);

@@ -11,7 +11,7 @@ namespace assay {
 
 // Where transformers (Hugging Face) holds a tensor of a model file.
 struct HfName {
-  std::string_view tensor;  // as OpSpec::tensor, or a name outside of the layers: "token_embd"
+  std::string_view tensor;  // OpSpec::tensor_name(), or a name outside of the layers: "token_embd"
   std::string_view module;  // path in transformers' model; within a layer, from that layer on
 };
 
@@ -30,6 +30,7 @@ enum class HfExperts : uint8_t {
   kNumbered,     // block_sparse_moe.experts.N.w1 and so on
   kFeedForward,  // feed_forward.experts.N.w1 and so on
   kTogether,     // one tensor of all, with those of gate and then of up
+  kOfLayer,      // the same, as experts.gate_up_proj and experts.down_proj
   kInterleaved,  // the same, [inputs, outputs] of each, with the outputs of gate and up in turn
 };
 

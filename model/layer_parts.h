@@ -234,6 +234,29 @@ constexpr std::array<OpSpec, 1> add_ffn(Checkpoint branch) {
   return {add(C::kOutput, C::kAttnResidual, branch)};
 }
 
+// The norm before the feed-forward, where files call it as others call that after the attention.
+inline constexpr std::array kFfnNormAfterAttn = {
+    norm(C::kFfnNorm, C::kAttnResidual, "post_attention_norm")};
+
+// Norms of what is added to the residual stream.
+inline constexpr std::array kPostAttnNorm = {
+    norm(C::kPostAttnNorm, C::kAttnOut, "post_attention_norm")};
+inline constexpr std::array kPostFfnNorm = {norm(C::kPostFfnNorm, C::kFfnOut, "post_ffw_norm")};
+// Networks whose feed-forward has no gate.
+constexpr std::array<OpSpec, 3> plain_ffn(Checkpoint in, Presence bias) {
+  return {linear(C::kFfnUp, in, W::kInner, "ffn_up", bias), activation(C::kFfnUp),
+          linear(C::kFfnOut, C::kFfnAct, W::kHidden, "ffn_down", bias)};
+}
+inline constexpr std::array kBiasedAttnNorm = {
+    norm(C::kAttnNorm, C::kOutput, "attn_norm", Presence::kAlways)};
+inline constexpr std::array kBiasedFfnNorm = {
+    norm(C::kFfnNorm, C::kAttnResidual, "ffn_norm", Presence::kAlways)};
+
+// Norms both before and after the attention and the feed-forward.
+constexpr auto sandwich_layer(const auto& attention, const auto& ffn) {
+  return join(kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional), attention, kPostAttnNorm,
+              add_attn(C::kPostAttnNorm), kFfnNorm, ffn, kPostFfnNorm, add_ffn(C::kPostFfnNorm));
+}
 // Experts: a token's own few of many feed-forwards, mixed.
 constexpr OpSpec expert_linear(Checkpoint out, Checkpoint in, Width width, std::string_view tensor,
                                Presence bias) {
@@ -302,6 +325,29 @@ constexpr auto gated_shared_expert(Checkpoint in) {
              {},
              Presence::kNever},
       add(C::kFfnOut, C::kRoutedOut, C::kSharedScaled)});
+}
+// Experts beside a dense feed-forward of `ffn_norm`, each of the two with a norm of its own result
+// (Gemma 4). Experts and router have norms of the stream of their own. The router's has a tensor
+// that is no norm's elsewhere.
+constexpr auto experts_beside_dense(Checkpoint stream, Checkpoint ffn_norm) {
+  OpSpec router_norm = norm(C::kRouterNorm, stream, "ffn_gate_inp");
+  router_norm.suffix = ".scale";
+  router_norm.over_root = true;
+  std::array<OpSpec, 8> routed = experts(C::kExpertNorm, C::kRoutedOut, Presence::kNever);
+  routed[0].in[0] = C::kRouterNorm;
+  routed[1].tensor = {};
+  routed[1].bias = Presence::kNever;
+  routed[2].tensor = "ffn_down_exps";
+  routed[2].suffix = ".scale";
+  std::array<OpSpec, 5> dense = shared_expert(ffn_norm);
+  constexpr std::string_view kTensors[] = {"ffn_gate", "ffn_up", {}, "ffn_down"};
+  for (size_t i = 0; i < 4; ++i) dense[i].tensor = kTensors[i];
+  for (size_t i = 0; i < 3; ++i) dense[i].width = W::kInner;
+  dense[4].in = {C::kRoutedNorm, C::kSharedNorm};
+  return join(std::array{norm(C::kExpertNorm, stream, "pre_ffw_norm_2"), router_norm}, routed,
+              std::array{norm(C::kRoutedNorm, C::kRoutedOut, "post_ffw_norm_2"), dense[0], dense[1],
+                         dense[2], dense[3], norm(C::kSharedNorm, C::kSharedOut, "post_ffw_norm_1"),
+                         dense[4]});
 }
 constexpr auto expert_layer(const auto& attention, const auto& experts) {
   return join(kAttnNorm, attention, add_attn(C::kAttnOut), kFfnNorm, experts, add_ffn(C::kFfnOut));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -94,6 +95,9 @@ enum class Width : uint8_t {
 // Whether a model file has a tensor.
 enum class Presence : uint8_t { kNever, kOptional, kAlways };
 
+// What the names of most tensors end in.
+inline constexpr std::string_view kWeightSuffix = ".weight";
+
 // Whose bias a kDelta reads beside its own tensor, which has no ".weight" in its name.
 inline constexpr std::string_view kStepTensor = "ssm_dt";
 
@@ -107,6 +111,7 @@ struct OpSpec {
   // The tensor in the file, without "blk.N." and ".weight". Products of a layer that name the same
   // tensor share it: it has the rows of the first, then those of the next. Of kAttention: sinks. Of
   // kSelect: numbers that are added to the scores only to choose by them; the name ends in ".bias".
+  // Of kWeigh: one of each expert, by which its weights are multiplied.
   std::string_view tensor = {};
   Presence bias = Presence::kNever;
   // Of what a kNorm normalizes at a time: all, each head, or the first part of a wider input.
@@ -118,6 +123,14 @@ struct OpSpec {
   // that of the second.
   std::optional<ActivationKind> own_activation = {};
 
+  // What the tensor's name ends in, of a kNorm or kWeigh.
+  std::string_view suffix = kWeightSuffix;
+  bool over_root = false;  // of a kNorm: its weights are divided by the root of their number
+
+  // Whether it is called so: "attn_q", or "ffn_gate_inp.scale" where it does not end in ".weight".
+  std::string tensor_name() const {
+    return std::string(tensor) + (suffix == kWeightSuffix ? "" : std::string(suffix));
+  }
   // What the weights of a kNorm are a vector of.
   Width weight_width() const { return weight_per_head ? width : norm_width; }
   std::span<const Checkpoint> inputs() const { return {in.data(), static_cast<size_t>(n_inputs)}; }

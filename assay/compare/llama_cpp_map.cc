@@ -18,6 +18,7 @@
 // - A shared expert has the names of a feed-forward without experts, and follows the others. What
 //   is called its output has been multiplied by its gate in qwen2moe alone.
 // - A router's biased product is called its probabilities where its softmax comes later (gpt-oss).
+// - gemma4 has the scale of each expert in the experts' results, not in their weights.
 // - lfm2 and lfm2moe give their norm before the feed-forward the name of the feed-forward.
 // phi2, phi3, gptneox, falcon, command-r, cohere2, lfm2 and lfm2moe have no name for the sum after
 // the attention.
@@ -116,26 +117,35 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 {"name": "post_attn_norm-{N}", "to": "layer_{N}_ffn_norm", "arch": ["glm4moe"]},
 {"regex": "(?:ffn_inp|sa_out)-([0-9]+)", "to": "layer_{N}_attn_residual"},
 {"name": "ffn_norm-{N}", "to": "layer_{N}_ffn_norm", "arch": ["!falcon"]},
+{"name": "ffn_norm_1-{N}", "to": "layer_{N}_ffn_norm", "arch": ["gemma4"]},
+{"name": "ffn_norm_2-{N}", "to": "layer_{N}_expert_norm", "arch": ["gemma4"]},
 
 {"regex": "ffn_moe_logits(?:_biased)?-([0-9]+)", "to": "layer_{N}_router", "take": -1, "arch": ["!gpt-oss"]},
 {"name": "ffn_moe_probs-{N}", "to": "layer_{N}_router", "arch": ["gpt-oss"]},
 {"name": "ffn_moe_topk-{N}", "to": "layer_{N}_experts"},
-{"regex": "ffn_moe_weights(?:_softmax|_norm|_scaled)?-([0-9]+)", "to": "layer_{N}_expert_weights", "take": -1},
-{"regex": "ffn_(?:moe_)?gate(?:_b|_biased)?-([0-9]+)", "to": "layer_{N}_ffn_gate", "take": -1, "arch": ["!granitemoe", "!deepseek2", "!glm4moe", "!dots1", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next"]},
-{"regex": "ffn_(?:moe_)?up(?:_b|_biased)?-([0-9]+)", "to": "layer_{N}_ffn_up", "take": -1, "arch": ["!phi3", "!glm4", "!granitemoe", "!deepseek2", "!glm4moe", "!dots1", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next"]},
+{"regex": "ffn_moe_weights(?:_softmax|_norm|_scaled)?-([0-9]+)", "to": "layer_{N}_expert_weights", "take": -1, "arch": ["!gemma4"]},
+{"regex": "ffn_(?:moe_)?gate(?:_b|_biased)?-([0-9]+)", "to": "layer_{N}_ffn_gate", "take": -1, "arch": ["!granitemoe", "!deepseek2", "!glm4moe", "!dots1", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!gemma4"]},
+{"regex": "ffn_(?:moe_)?up(?:_b|_biased)?-([0-9]+)", "to": "layer_{N}_ffn_up", "take": -1, "arch": ["!phi3", "!glm4", "!granitemoe", "!deepseek2", "!glm4moe", "!dots1", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!gemma4"]},
 {"name": "ffn_up-{N}", "to": "layer_{N}_ffn_gate", "take": -1, "part": "1/2", "arch": ["phi3", "glm4"]},
 {"name": "ffn_up-{N}", "to": "layer_{N}_ffn_up", "take": -1, "part": "2/2", "arch": ["phi3", "glm4"]},
-{"regex": "ffn_(?:moe_)?(?:swiglu|swiglu_oai|geglu|gelu|xielu|sqr\\(relu\\)|gate_par)-([0-9]+)", "to": "layer_{N}_ffn_act", "take": -1, "arch": ["!granitemoe", "!deepseek2", "!glm4moe", "!dots1", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next"]},
-{"regex": "ffn_moe_down(?:_biased)?-([0-9]+)", "to": "layer_{N}_expert_out", "take": -1},
-{"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_ffn_out", "take": 0, "arch": ["!nemotron", "!apertus", "!granitemoe", "!deepseek2", "!glm4moe", "!dots1", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next"]},
+{"regex": "ffn_(?:moe_)?(?:swiglu|swiglu_oai|geglu|gelu|xielu|sqr\\(relu\\)|gate_par)-([0-9]+)", "to": "layer_{N}_ffn_act", "take": -1, "arch": ["!granitemoe", "!deepseek2", "!glm4moe", "!dots1", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!gemma4"]},
+{"regex": "ffn_moe_down(?:_biased)?-([0-9]+)", "to": "layer_{N}_expert_out", "take": -1, "arch": ["!gemma4"]},
+{"regex": "ffn_(?:moe_)?geglu-([0-9]+)", "to": "layer_{N}_ffn_act", "take": 0, "arch": ["gemma4"]},
+{"regex": "ffn_(?:moe_)?geglu-([0-9]+)", "to": "layer_{N}_shared_act", "take": 1, "optional": true, "arch": ["gemma4"]},
+{"name": "ffn_mlp-{N}", "to": "layer_{N}_shared_norm", "arch": ["gemma4"]},
+{"name": "ffn_moe_out-{N}", "to": "layer_{N}_routed_out", "arch": ["gemma4"]},
+{"name": "ffn_moe-{N}", "to": "layer_{N}_routed_norm", "arch": ["gemma4"]},
+{"regex": "(?:ffn_out|ffn_moe_combined)-([0-9]+)", "to": "layer_{N}_ffn_out", "take": -1, "arch": ["gemma4"]},
+{"regex": "ffn_moe_(?:weights.*|down.*|gate_up)-([0-9]+)", "to": null, "arch": ["gemma4"]},
+{"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_ffn_out", "take": 0, "arch": ["!nemotron", "!apertus", "!gemma4", "!granitemoe", "!deepseek2", "!glm4moe", "!dots1", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next"]},
 {"name": "ffn_down-{N}", "to": "layer_{N}_ffn_out", "arch": ["apertus"]},
 
-{"regex": "ffn_(?:moe_)?gate-([0-9]+)", "to": "layer_{N}_ffn_gate", "take": 0, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next"]},
-{"regex": "ffn_(?:moe_)?up-([0-9]+)", "to": "layer_{N}_ffn_up", "take": 0, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next"]},
+{"regex": "ffn_(?:moe_)?gate-([0-9]+)", "to": "layer_{N}_ffn_gate", "take": 0, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4"]},
+{"regex": "ffn_(?:moe_)?up-([0-9]+)", "to": "layer_{N}_ffn_up", "take": 0, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4"]},
 {"regex": "ffn_(?:moe_)?swiglu-([0-9]+)", "to": "layer_{N}_ffn_act", "take": 0, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next"]},
 {"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_routed_out", "take": -2, "optional": true, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next"]},
-{"regex": "ffn_(?:moe_)?gate-([0-9]+)", "to": "layer_{N}_shared_gate", "take": 1, "optional": true, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next"]},
-{"regex": "ffn_(?:moe_)?up-([0-9]+)", "to": "layer_{N}_shared_up", "take": 1, "optional": true, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next"]},
+{"regex": "ffn_(?:moe_)?gate-([0-9]+)", "to": "layer_{N}_shared_gate", "take": 1, "optional": true, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4"]},
+{"regex": "ffn_(?:moe_)?up-([0-9]+)", "to": "layer_{N}_shared_up", "take": 1, "optional": true, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4"]},
 {"regex": "ffn_(?:moe_)?swiglu-([0-9]+)", "to": "layer_{N}_shared_act", "take": 1, "optional": true, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next"]},
 {"regex": "ffn_shexp(?:_out)?-([0-9]+)", "to": "layer_{N}_shared_out", "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe"]},
 {"name": "ffn_shexp-{N}", "to": "layer_{N}_shared_out", "arch": ["qwen2moe", "qwen35moe", "qwen3next"]},

@@ -171,10 +171,12 @@ void multiply_weighed(const OpContext& context, MatmulCall call, Kernels& kernel
   const std::span<const float> logged = context.inputs.rows[1]->row_span(t);
   const std::vector<int32_t> ids(logged.begin(), logged.end());
   std::vector<float> weights(ids.size());
-  kernels.run(WeighCall{scores->row(t), ids.data(), context.network.model->config().routing, 1,
-                        weights.data(), context.site});
-  const WeightMatrix& all = context.network.linear(context.op())->weight;
-  const auto slot = std::ranges::find(ids, first_row(all, call.w) / call.w.rows) - ids.begin();
+  const Routing& routing = context.network.model->config().routing;
+  kernels.run(WeighCall{scores->row(t), ids.data(), routing, 1, weights.data(), context.site,
+                        context.network.expert_scales(context.op())});
+  const Linear& all = *context.network.linear(context.op());
+  const int64_t expert = first_row(all.weight, call.w) / all.stride(routing.n_experts);
+  const auto slot = std::ranges::find(ids, expert) - ids.begin();
   std::vector<float> weighed(call.x, call.x + call.w.columns);
   for (float& each : weighed) each *= weights[static_cast<size_t>(slot)];
   call.x = weighed.data();
@@ -303,7 +305,8 @@ void weigh_fewer(const OpContext& context, const WeighCall& call, Kernels& kerne
     const float* scores = call.scores + t * call.routing.n_experts;
     kernels.run(SelectCall{scores, choice_bias(context.network, context.site.layer), routing, 1,
                            ids.data(), context.site});
-    kernels.run(WeighCall{scores, ids.data(), routing, 1, weights.data(), context.site});
+    kernels.run(
+        WeighCall{scores, ids.data(), routing, 1, weights.data(), context.site, call.scales});
     for (int64_t j = 0; j < n_used; ++j) {
       const auto slot = std::ranges::find(ids, call.ids[t * n_used + j]) - ids.begin();
       call.weights[t * n_used + j] = slot < n_weighed ? weights[static_cast<size_t>(slot)] : 0.0F;
@@ -317,10 +320,9 @@ void run_expert(const OpContext& context, int64_t expert, const float* input, fl
   const Network& network = context.network;
   const auto multiply = [&](Checkpoint by, const float* x, float* result) {
     const Linear& all = *network.linear({by, context.site.layer});
-    const int64_t rows = all.weight.rows / network.model->config().routing.n_experts;
-    kernels.run(MatmulCall{all.weight.slice(expert * rows, rows),
-                           all.bias == nullptr ? nullptr : all.bias + expert * rows, x, 1, result,
-                           context.site});
+    const int64_t n_experts = network.model->config().routing.n_experts;
+    kernels.run(MatmulCall{all.expert(expert, n_experts), all.bias_of_expert(expert, n_experts), x,
+                           1, result, context.site});
   };
   const auto inner = static_cast<size_t>(network.model->config().expert_feed_forward_length);
   std::vector<float> gate(inner);
@@ -360,7 +362,7 @@ void mix_more(const OpContext& context, MixCall call, Kernels& kernels) {
                          model.layers[static_cast<size_t>(layer)].extra.choice_bias, routing,
                          call.n_tokens, ids.data(), context.site});
   kernels.run(WeighCall{scores->values.data(), ids.data(), routing, call.n_tokens, weights.data(),
-                        context.site});
+                        context.site, context.network.expert_scales(context.op())});
   for (int64_t t = 0; t < call.n_tokens; ++t) {
     const std::span<const float> own = chosen->row_span(t);
     for (int64_t i = 0; i < n_used; ++i) {
@@ -448,7 +450,7 @@ std::vector<Mistake> expert_mistakes() {
   std::vector<Mistake> mistakes;
   mistakes.push_back(weighed_input_mistake());
   for (auto part : {weight_mistakes(), reweighing_mistakes(), choice_mistakes(), count_mistakes(),
-                    expert_order_mistakes(), shared_expert_mistakes()}) {
+                    expert_order_mistakes(), router_input_mistakes(), shared_expert_mistakes()}) {
     for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
   }
   return mistakes;

@@ -163,11 +163,11 @@ KernelHooks with_expert(std::function<int64_t(int64_t expert, int64_t count, dou
   return {.matmul = [other = std::move(other)](const OpContext& context, MatmulCall call,
                                                Kernels& kernels) {
     const Linear& all = *context.network.linear(context.op());
-    const int64_t count = all.weight.rows / call.w.rows;
-    const int64_t own = first_row(all.weight, call.w) / call.w.rows;
-    const int64_t first = other(own, count, context.parameter) * call.w.rows;
-    call.w = all.weight.slice(first, call.w.rows);
-    if (call.bias != nullptr) call.bias = all.bias + first;
+    const int64_t count = context.network.model->config().routing.n_experts;
+    const int64_t own = first_row(all.weight, call.w) / all.stride(count);
+    const int64_t expert = other(own, count, context.parameter);
+    call.w = all.expert(expert, count);
+    call.bias = all.bias_of_expert(expert, count);
     kernels.run(call);
   }};
 }

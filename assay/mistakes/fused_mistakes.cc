@@ -92,18 +92,20 @@ void run_with_other_rows(const OpContext& context, MatmulCall call, Kernels& ker
   const Network& network = context.network;
   const Op op = context.op();
   const Linear& own = *network.linear(op);
-  const int64_t n_experts = own.weight.rows / call.w.rows;
-  const int64_t expert = first_row(own.weight, call.w) / call.w.rows;
+  const bool of_expert = network.kind_of(op) == OpKind::kExpertLinear;
+  const int64_t n_experts = of_expert ? network.model->config().routing.n_experts : 1;
+  const int64_t expert = first_row(own.weight, call.w) / own.stride(n_experts);
   const auto parts = static_cast<int64_t>(context.parameter);
   std::vector<Row> all;
   std::vector<int64_t> counts;
   int64_t first = 0;  // of the product's own rows
   for (const Checkpoint each : fused_with(op.checkpoint)) {
     const Linear& linear = *network.linear({each, op.layer});
-    const int64_t count = linear.weight.rows / n_experts;
+    const int64_t count = linear.rows_of_expert(n_experts);
     if (count % parts != 0) return kernels.run(call);
     if (each == op.checkpoint) first = std::ssize(all);
-    for (int64_t i = 0; i < count; ++i) all.push_back({linear, expert * count + i});
+    const int64_t begin = expert * linear.stride(n_experts) + linear.first;
+    for (int64_t i = 0; i < count; ++i) all.push_back({linear, begin + i});
     counts.push_back(count);
   }
   const std::vector<int64_t> read = rows_read(counts, parts);

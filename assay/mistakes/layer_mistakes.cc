@@ -27,7 +27,8 @@ std::string needs_like_layers(const Model& model) {
 
 bool has_weights(OpKind kind) {
   return kind == OpKind::kLinear || kind == OpKind::kExpertLinear || kind == OpKind::kNorm ||
-         kind == OpKind::kConv || kind == OpKind::kAttention || kind == OpKind::kSelect;
+         kind == OpKind::kConv || kind == OpKind::kAttention || kind == OpKind::kSelect ||
+         kind == OpKind::kWeigh;
 }
 
 // What the op has in another layer: the same op, of weights in the same form.
@@ -71,7 +72,7 @@ KernelHooks with_weights_of(LayerMap map) {
                   const Linear& other =
                       *context.network.linear({op.checkpoint, other_layer(map, context)});
                   // Of an expert the rows that it has in the matrix of all.
-                  const int64_t first = first_row(own.weight, call.w);
+                  const int64_t first = first_row(own.weight, call.w) - own.first + other.first;
                   call.w = other.weight.slice(first, call.w.rows);
                   call.bias = other.bias == nullptr ? nullptr : other.bias + first;
                 }
@@ -107,6 +108,13 @@ KernelHooks with_weights_of(LayerMap map) {
                   call.bias = extra_of(context.network, other_layer(map, context)).choice_bias;
                 }
                 kernels.run(call);
+              },
+          .weigh =
+              [=](const OpContext& context, WeighCall call, Kernels& kernels) {
+                if (is_other(context) && call.scales != nullptr) {
+                  call.scales = extra_of(context.network, other_layer(map, context)).expert_scales;
+                }
+                kernels.run(call);
               }};
 }
 
@@ -116,6 +124,7 @@ bool has_own_weights(const Network& network, Op op) {
   const OpKind kind = network.kind_of(op);
   if (kind == OpKind::kAttention) return extra_of(network, op.layer).sinks != nullptr;
   if (kind == OpKind::kSelect) return extra_of(network, op.layer).choice_bias != nullptr;
+  if (kind == OpKind::kWeigh) return network.expert_scales(op) != nullptr;
   return has_weights(kind);
 }
 

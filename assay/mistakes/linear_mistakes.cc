@@ -19,7 +19,7 @@ KernelHooks exchanged(Checkpoint a, Checkpoint b) {
     const Linear& own = *context.network.linear(op);
     const Linear& other = *context.network.linear({op.checkpoint == a ? b : a, op.layer});
     // Of an expert the rows that it has in the matrix of all.
-    const int64_t first = first_row(own.weight, call.w);
+    const int64_t first = first_row(own.weight, call.w) - own.first + other.first;
     call.w = other.weight.slice(first, call.w.rows);
     call.bias = other.bias == nullptr ? nullptr : other.bias + first;
     kernels.run(call);

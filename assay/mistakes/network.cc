@@ -196,6 +196,11 @@ const Linear* Network::linear(Op op) const {
   return found.weight.data == nullptr ? nullptr : &found;
 }
 
+const float* Network::expert_scales(Op op) const {
+  if (model == nullptr || is_of_shared_expert(op.checkpoint)) return nullptr;
+  return model->layers[static_cast<size_t>(op.layer)].extra.expert_scales;
+}
+
 bool Network::has_norm_weight(Op op) const {
   const OpSpec* spec = op.layer < 0 ? nullptr : find_spec(layer(op.layer), op.checkpoint);
   return spec == nullptr || !spec->tensor.empty();
@@ -398,17 +403,18 @@ Matrix Network::of_experts(const OpContext& context, const KernelHooks& hooks) c
     if (std::any_of(own, own + routing.n_used, [](int32_t id) { return id < 0; })) {
       std::fill_n(out.row(t), out.columns, NAN);
     } else if (kind_of(op) == OpKind::kWeigh) {
-      run_hooked(hooks.weigh, context, WeighCall{x[0]->row(t), own, routing, 1, out.row(t)},
+      run_hooked(hooks.weigh, context,
+                 WeighCall{x[0]->row(t), own, routing, 1, out.row(t), {}, expert_scales(op)},
                  *reference_);
     } else {
       check_interrupted();
       const Linear& experts = *linear(op);
-      const int64_t rows = experts.weight.rows / routing.n_experts;
+      const int64_t rows = experts.rows_of_expert(routing.n_experts);
       const bool input_per_slot = x[0]->columns == routing.n_used * experts.weight.columns;
       for (int64_t j = 0; j < routing.n_used; ++j) {
         run_hooked(hooks.matmul, context,
-                   MatmulCall{experts.weight.slice(own[j] * rows, rows),
-                              experts.bias == nullptr ? nullptr : experts.bias + own[j] * rows,
+                   MatmulCall{experts.expert(own[j], routing.n_experts),
+                              experts.bias_of_expert(own[j], routing.n_experts),
                               x[0]->row(t) + (input_per_slot ? j * experts.weight.columns : 0), 1,
                               out.row(t) + j * rows},
                    cpu());

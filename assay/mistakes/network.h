@@ -139,6 +139,8 @@ struct Network {
   bool has_own_activation(Op op) const;
   // The weights of a linear op; null without a model or for other ops.
   const Linear* linear(Op op) const;
+  // By which the weights of the op's experts are multiplied; null: by nothing.
+  const float* expert_scales(Op op) const;
   // Of a norm; without, each weight is 1.
   bool has_norm_weight(Op op) const;
   // Of a linear op, a norm or a choice of experts; false without a model or for other ops.

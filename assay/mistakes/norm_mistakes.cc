@@ -446,7 +446,17 @@ std::vector<Mistake> norm_mistakes() {
            },
        .faults = {{"norm-missing", FaultGroup::kNorm, "x goes on as it is", Checkpoint::kAttnNorm},
                   {"final-norm-missing", FaultGroup::kOutput, "the last norm is left out",
-                   Checkpoint::kFinalNorm}}},
+                   Checkpoint::kFinalNorm},
+                  {.name = "branch-norms-missing",
+                   .group = FaultGroup::kNorm,
+                   .what = "experts and the feed-forward beside them are added without their norms",
+                   .at = Checkpoint::kRoutedNorm,
+                   .unsupported_reason = needs("norms of its experts' results",
+                                               [](const ModelConfig& config) {
+                                                 return config.find(Checkpoint::kRoutedNorm) !=
+                                                        nullptr;
+                                               }),
+                   .also = {Checkpoint::kSharedNorm}}}},
       rounded_before_weight(kF16Rounding),
       std::move(bf16_before_weight),
   };

@@ -10,8 +10,10 @@ namespace assay::mistakes {
 namespace {
 
 // Norms of a layer of which models have several, all of one width.
-constexpr Checkpoint kNormsOfStream[] = {Checkpoint::kAttnNorm, Checkpoint::kPostAttnNorm,
-                                         Checkpoint::kFfnNorm, Checkpoint::kPostFfnNorm};
+constexpr Checkpoint kNormsOfStream[] = {Checkpoint::kAttnNorm,   Checkpoint::kPostAttnNorm,
+                                         Checkpoint::kFfnNorm,    Checkpoint::kExpertNorm,
+                                         Checkpoint::kRouterNorm, Checkpoint::kRoutedNorm,
+                                         Checkpoint::kSharedNorm, Checkpoint::kPostFfnNorm};
 
 bool has_other_norm(const Network& network, Op op) {
   if (network.model == nullptr || op.layer < 0) return false;
@@ -49,6 +51,21 @@ void take_normed_keys(const OpContext& context, const NormCall& call, Kernels& k
                         : nullptr;
   if (!rows || std::ssize(rows->values) != call.n_tokens * call.width) return kernels.run(call);
   std::ranges::copy(rows->values, call.out);
+}
+
+// A norm that has the weights of `other`, in networks with both.
+Injected with_weights(const char* name, const char* what, Checkpoint at, Checkpoint other) {
+  return {.name = name,
+          .group = FaultGroup::kNorm,
+          .what = what,
+          .at = at,
+          .unsupported_reason = needs("norms of what experts and router read",
+                                      [=](const ModelConfig& config) {
+                                        return config.find(at) != nullptr &&
+                                               config.find(other) != nullptr;
+                                      }),
+          .parameter = with(static_cast<double>(other)),
+          .in_arguments = true};
 }
 
 Injected of_values(std::string name, std::string what) {
@@ -91,7 +108,12 @@ std::vector<Mistake> norm_weight_mistakes() {
                                     : "";
                        },
                    .parameter = with(static_cast<double>(Checkpoint::kAttnNorm)),
-                   .in_arguments = true}}},
+                   .in_arguments = true},
+                  with_weights("expert-norm-of-dense",
+                               "the experts read what the feed-forward beside them does",
+                               Checkpoint::kExpertNorm, Checkpoint::kFfnNorm),
+                  with_weights("router-norm-of-experts", "the router reads what the experts do",
+                               Checkpoint::kRouterNorm, Checkpoint::kExpertNorm)}},
       {.cause = "norm_kind",
        .text = plainly("leaves the norm of the values out"),
        .edit = {.norm =

@@ -52,19 +52,22 @@ Mistake scaled_shared_mistake() {
                   .in_arguments = true}}};
 }
 
-Mistake shared_mistake() {
-  return {.cause = "shared_expert",
-          .text = plainly("leaves the shared expert out"),
-          .edit = {.add = [](const OpContext&, const AddCall& call,
-                             Kernels&) { std::copy_n(call.a, call.count, call.out); }},
+// The sum of routed and shared experts without one of them.
+Mistake missing_mistake(const char* cause, const char* text, const float* AddCall::*kept,
+                        const char* name, const char* what) {
+  return {.cause = cause,
+          .text = plainly(text),
+          .edit = {.add = [kept](const OpContext&, const AddCall& call,
+                                 Kernels&) { std::copy_n(call.*kept, call.count, call.out); }},
           .possible = [](const Network&, Op op) { return op.checkpoint == Checkpoint::kFfnOut; },
-          .faults = {{.name = "shared-expert-missing",
+          .faults = {{.name = name,
                       .group = FaultGroup::kFeedForward,
-                      .what = "the shared expert is left out",
+                      .what = what,
                       .at = Checkpoint::kFfnOut,
                       .unsupported_reason = needs("shared expert",
                                                   [](const ModelConfig& config) {
-                                                    return config.shared_feed_forward_length > 0;
+                                                    return config.find(Checkpoint::kSharedOut) !=
+                                                           nullptr;
                                                   }),
                       .in_every_layer = true}}};
 }
@@ -96,7 +99,11 @@ Mistake gate_mistake(const char* text, float (*weight)(float score), const char*
 
 std::vector<Mistake> shared_expert_mistakes() {
   std::vector<Mistake> mistakes = {
-      shared_mistake(), scaled_shared_mistake(),
+      missing_mistake("shared_expert", "leaves the shared expert out", &AddCall::a,
+                      "shared-expert-missing", "the shared expert is left out"),
+      missing_mistake("experts_used", "leaves the experts out, all but the shared one", &AddCall::b,
+                      "routed-experts-missing", "the shared expert alone is used"),
+      scaled_shared_mistake(),
       gate_mistake(
           "leaves the gate of the shared expert out", [](float) { return 1.0F; },
           "shared-gate-missing", "the gate of the shared expert is left out"),

@@ -85,6 +85,9 @@ class FolderLister {
     const std::string path = std::string(config_.model->layers) + "." + layer;
     if (op.kind == OpKind::kExpertLinear) return add_experts(tensor, path, suffix);
     if (op.kind == OpKind::kDelta) return add_gates(tensor, path);
+    if (op.suffix != kWeightSuffix) {  // a parameter
+      return put_plain(path + std::string(hf_module(*config_.model, op.tensor_name())), tensor);
+    }
     const std::string module = path + std::string(module_of(op));
     if (linear_attention_module_rows(config_, op) > 0) {
       if (op.out == Checkpoint::kLinearZ) return;  // with queries, keys and values

@@ -322,6 +322,33 @@ constexpr Preset kPresets[] = {
        "query_pre_attn_scalar": 256, "hidden_activation": "gelu_pytorch_tanh",
        "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "rope_local_base_freq": 10000.0,
        "tie_word_embeddings": true})"},
+    {"gemma-4-31b", R"({
+       "_name_or_path": "Gemma-4-31B", "model_type": "gemma4_text", "vocab_size": 262144,
+       "hidden_size": 5376, "intermediate_size": 21504, "num_hidden_layers": 60,
+       "num_attention_heads": 32, "num_key_value_heads": 16, "head_dim": 256,
+       "num_global_key_value_heads": 4, "global_head_dim": 512, "attention_k_eq_v": true,
+       "hidden_size_per_layer_input": 0, "max_position_embeddings": 262144,
+       "sliding_window": 1024, "final_logit_softcapping": 30.0,
+       "hidden_activation": "gelu_pytorch_tanh", "rms_norm_eps": 1e-6,
+       "rope_parameters": {
+         "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+         "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25,
+           "rope_theta": 1000000.0}},
+       "tie_word_embeddings": true})"},
+    {"gemma-4-26b-a4b", R"({
+       "_name_or_path": "Gemma-4-26B-A4B", "model_type": "gemma4_text", "vocab_size": 262144,
+       "hidden_size": 2816, "intermediate_size": 2112, "moe_intermediate_size": 704,
+       "enable_moe_block": true, "num_experts": 128, "top_k_experts": 8, "num_hidden_layers": 30,
+       "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 256,
+       "num_global_key_value_heads": 2, "global_head_dim": 512, "attention_k_eq_v": true,
+       "hidden_size_per_layer_input": 0, "max_position_embeddings": 262144,
+       "sliding_window": 1024, "final_logit_softcapping": 30.0,
+       "hidden_activation": "gelu_pytorch_tanh", "rms_norm_eps": 1e-6,
+       "rope_parameters": {
+         "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+         "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25,
+           "rope_theta": 1000000.0}},
+       "tie_word_embeddings": true})"},
     {"smollm3-3b", R"({
        "_name_or_path": "SmolLM3-3B", "model_type": "smollm3", "vocab_size": 128256,
        "hidden_size": 2048, "intermediate_size": 11008, "num_hidden_layers": 36,

@@ -123,6 +123,10 @@ class Lister {
     if (op.kind == OpKind::kNorm && !op.tensor.empty()) {
       const LayerConfig& own = model_.layer(layer);
       const int64_t length = model_.width(op.norm_width, own);
+      if (op.suffix != kWeightSuffix) {  // of a router
+        add(name + std::string(op.suffix), &op, {length}, 1.0F, kNormDeviation);
+        return;
+      }
       std::vector<int64_t> dims = {length};
       if (op.weight_per_head) dims.push_back(model_.width(op.width, own) / length);
       add_norm(name, &op, dims, 1.0F, op.bias == Presence::kAlways);
@@ -133,6 +137,9 @@ class Lister {
       const int64_t columns = model_.width(input) / (input == Width::kExpertInner ? n_used : 1);
       add_matrix(name, &op, {columns, model_.width(op.width) / n_used, model_.routing.n_experts},
                  1.0, has_bias(config_.hf, op));
+    }
+    if (op.kind == OpKind::kWeigh && !op.tensor.empty()) {
+      add(name + std::string(op.suffix), &op, {model_.routing.n_experts}, 1.0F, kNormDeviation);
     }
     if (op.kind == OpKind::kAttention && !op.tensor.empty()) {
       add(name + ".weight", &op, {model_.n_heads}, 0.0F, 1.0F);

@@ -51,11 +51,12 @@ struct Feature {
   bool neutral;  // the flag's value that is not refused
 };
 constexpr char kSeesAhead[] = "use_bidirectional_attention";
+constexpr char kHasExperts[] = "enable_moe_block";
 constexpr Feature kFlags[] = {{"alibi", false},
                               {"is_encoder_decoder", false},
                               {"add_cross_attention", false},
                               {kSeesAhead, false},
-                              {"enable_moe_block", false},
+                              {kHasExperts, false},
                               {"scale_attn_by_inverse_layer_idx", false},
                               {"scale_attn_weights", true},
                               {"rope_interleave", true}};
@@ -84,7 +85,9 @@ bool is_of_images(const ConfigObject& object, const char* key, const HfConfig& c
 void refuse_features(const ConfigObject& object, const HfConfig& config) {
   for (const Feature& feature : kFlags) {
     const bool is_read = object.states(feature.key) || object.default_of(feature.key) != nullptr;
-    if (!is_read || is_of_images(object, feature.key, config)) continue;
+    const bool is_known = std::string_view(feature.key) == kHasExperts &&
+                          config.model->experts == HfExperts::kOfLayer;
+    if (!is_read || is_known || is_of_images(object, feature.key, config)) continue;
     if (object.flag(feature.key) == feature.neutral) continue;
     object.refuse(feature.key, "asks for what Assay does not compute");
   }

@@ -85,6 +85,16 @@ void adjust_feed_forward(const ConfigObject& object, HfConfig& config) {
   length = std::max<int64_t>(1, (static_cast<int64_t>(adjusted) + unit - 1) / unit * unit);
 }
 
+// Of gemma4_text, whose experts are beside the feed-forward of each layer.
+void read_experts_beside_dense(const ConfigObject& object, HfConfig& config, Keys& keys) {
+  if (!object.flag("enable_moe_block")) return;
+  config.n_experts = object.whole({"num_experts"}, 65536);
+  keys.whole(hyperparameter::kExpertCount, config.n_experts);
+  keys.whole(hyperparameter::kExpertUsedCount, object.whole({"top_k_experts"}, config.n_experts));
+  keys.whole(hyperparameter::kExpertFeedForwardLength,
+             object.whole({"moe_intermediate_size"}, kMaxWidth));
+}
+
 }  // namespace
 
 void read_feed_forward(const ConfigObject& object, HfConfig& config, Keys& keys) {
@@ -101,6 +111,9 @@ void read_feed_forward(const ConfigObject& object, HfConfig& config, Keys& keys)
 }
 
 void read_expert_config(const ConfigObject& object, HfConfig& config, Keys& keys) {
+  if (config.model->experts == HfExperts::kOfLayer) {
+    return read_experts_beside_dense(object, config, keys);
+  }
   const KeyNames count = {"num_local_experts", "num_experts", "moe_num_experts",
                           "n_routed_experts"};
   if (object.find(object.present(count)) == nullptr) return;

@@ -30,6 +30,9 @@ constexpr ExpertPath kEach[] = {
     {HfExperts::kFeedForward, "ffn_up_exps", "feed_forward.experts.{}.w3"},
     {HfExperts::kFeedForward, "ffn_down_exps", "feed_forward.experts.{}.w2"}};
 constexpr ExpertPath kTogether[] = {
+    {HfExperts::kOfLayer, "ffn_gate_exps", "experts.gate_up_proj"},
+    {HfExperts::kOfLayer, "ffn_up_exps", "experts.gate_up_proj"},
+    {HfExperts::kOfLayer, "ffn_down_exps", "experts.down_proj"},
     {HfExperts::kInterleaved, "ffn_gate_exps", "mlp.experts.gate_up_proj"},
     {HfExperts::kInterleaved, "ffn_up_exps", "mlp.experts.gate_up_proj"},
     {HfExperts::kInterleaved, "ffn_down_exps", "mlp.experts.down_proj"},

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -19,7 +18,7 @@
 #include "engine/hf/parts.h"
 #include "engine/hf/safetensors.h"
 #include "engine/hf/tensor_forms.h"
-#include "kernels/half.h"
+#include "kernels/reference/dequantize.h"
 #include "model/hyperparameter_keys.h"
 
 namespace assay {
@@ -253,9 +252,9 @@ class TensorList {
   void add(const OpSpec& op, const std::string& from, const std::string& to) {
     if (op.kind == OpKind::kExpertLinear) return add_experts(op, from, to);
     if (op.kind == OpKind::kDelta) return add_gates(op, from, to);
-    if (op.kind == OpKind::kAttention || op.kind == OpKind::kSelect || op.kind == OpKind::kAdd) {
-      return add_vector(op, from, to);
-    }
+    const bool is_parameter = op.kind == OpKind::kAttention || op.kind == OpKind::kSelect ||
+                              op.kind == OpKind::kAdd || op.suffix != kWeightSuffix;
+    if (is_parameter) return add_vector(op, from, to);
     for (const std::string_view module : hf_modules(*config_.model, op.tensor)) {
       const std::string path = from + std::string(module);
       const std::string name = to + std::string(op.tensor);
@@ -302,15 +301,15 @@ class TensorList {
 
   // Numbers that belong to no module of their own: a parameter, without ".weight" in its name.
   void add_vector(const OpSpec& op, const std::string& from, const std::string& to) {
-    const std::string_view path = hf_module(*config_.model, op.tensor);
+    const std::string_view path = hf_module(*config_.model, op.tensor_name());
     if (path.empty()) return;
     const StoredTensor* stored = weights_.find(from + std::string(path));
     if (stored == nullptr) return;
     FormedTensor tensor = readable(*stored);
     const bool is_row = op.kind == OpKind::kSelect && config_.model->choice_bias_row;
     if (is_row && tensor.dims.size() == 2 && tensor.dims.back() == 1) tensor.dims.pop_back();
-    put(to + std::string(op.tensor) + (op.kind == OpKind::kSelect ? ".bias" : ".weight"),
-        aligned(tensor, content_.made));
+    const std::string_view suffix = op.kind == OpKind::kSelect ? ".bias" : op.suffix;
+    put(to + std::string(op.tensor) + std::string(suffix), aligned(tensor, content_.made));
   }
 
   // A number of the activation, which a GGUF file states as a key.
@@ -348,14 +347,9 @@ class TensorList {
   }
 
   static float number(TensorType type, std::span<const std::byte> data) {
-    if (type == TensorType::kF32) {
-      float value = 0.0F;
-      std::memcpy(&value, data.data(), sizeof(value));
-      return value;
-    }
-    uint16_t half = 0;
-    std::memcpy(&half, data.data(), sizeof(half));
-    return type == TensorType::kF16 ? float_from_f16(half) : float_from_bf16(half);
+    float value = 0.0F;
+    dequantize_row(type, data.data(), 1, &value);
+    return value;
   }
 
   [[noreturn]] void missing(const std::string& name) const {
@@ -366,7 +360,9 @@ class TensorList {
   void check_has(const OpSpec& op, const std::string& from, const std::string& to) const {
     if (op.kind == OpKind::kSelect || op.kind == OpKind::kAdd) return;  // may do without
     const std::string name = to + std::string(op.tensor);
-    if (op.kind == OpKind::kDelta) return check_has_gates(op, from, to);
+    if (op.kind == OpKind::kDelta || op.suffix != kWeightSuffix) {
+      return check_has_parameters(op, from, to);
+    }
     const std::string_view known = hf_module(*config_.model, op.tensor);
     const std::string module = from + std::string(known.empty() ? op.tensor : known);
     if (!names_.contains(name + ".weight")) missing(module + ".weight");
@@ -374,13 +370,15 @@ class TensorList {
     if (biased && !names_.contains(name + ".bias")) missing(module + ".bias");
   }
 
-  void check_has_gates(const OpSpec& op, const std::string& from, const std::string& to) const {
+  // That are no modules' weights.
+  void check_has_parameters(const OpSpec& op, const std::string& from,
+                            const std::string& to) const {
     const auto check = [&](std::string_view tensor, std::string_view suffix) {
       if (names_.contains(fmt::format("{}{}{}", to, tensor, suffix))) return;
       missing(from + std::string(hf_module(*config_.model, tensor)));
     };
-    check(op.tensor, "");
-    check(kStepTensor, ".bias");
+    check(op.tensor_name(), "");
+    if (op.kind == OpKind::kDelta) check(kStepTensor, ".bias");
   }
 
   void require(const OpSpec& op, const std::string& from, const std::string& to) {
@@ -420,10 +418,10 @@ class TensorList {
     const Architecture& architecture = *config_.architecture;
     const std::string from = fmt::format("{}.{}.", config_.model->layers, layer);
     const std::string to = fmt::format("blk.{}.", layer);
-    std::set<std::string_view> done;
+    std::set<std::string> done;
     const auto add_all = [&](std::span<const OpSpec> ops) {
       for (const OpSpec& op : ops) {
-        if (!op.tensor.empty() && done.insert(op.tensor).second) add(op, from, to);
+        if (!op.tensor.empty() && done.insert(op.tensor_name()).second) add(op, from, to);
       }
     };
     add_all(architecture.layer);

@@ -68,7 +68,7 @@ class _Layer:
         self._number = "{0}" if index == "*" else index
         self._layer = f"{network['layers']}.{index}"
         self._entering = Rule(self._layer, "", of="input")
-        self._ops = [op for op in network["layer"] if op[1] != "norm" or op[4] in modules]
+        self._ops = [op for op in network["layer"] if op[1] != "norm" or not op[4] or op[4] in modules]
         self._dropped = {op[0]: op[2] for op in network["layer"] if op not in self._ops}  # norms that are switched off
         self._rules = {}
         for out, kind, inputs, _, module in self._ops:

@@ -6,7 +6,16 @@
 namespace assay {
 
 // Faults in what some networks have beside the usual.
-inline const std::set<std::string> kOfFeatures = {"layer-scale-missing",
+inline const std::set<std::string> kOfFeatures = {"router-input-scale-missing",
+                                                  "router-input-root-missing",
+                                                  "expert-scales-missing",
+                                                  "expert-scales-before-sum",
+                                                  "expert-scales-of-first",
+                                                  "expert-norm-of-dense",
+                                                  "router-norm-of-experts",
+                                                  "branch-norms-missing",
+                                                  "routed-experts-missing",
+                                                  "layer-scale-missing",
                                                   "v-norm-missing",
                                                   "v-norm-of-keys",
                                                   "scale-of-head",

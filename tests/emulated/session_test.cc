@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <set>
@@ -65,8 +66,10 @@ class DeviceSession : public testing::TestWithParam<Setup> {
 };
 
 std::string setup_name(const testing::TestParamInfo<Setup>& test) {
-  return test.param.model + (test.param.kv_type == KvType::kF16 ? "_f16" : "_f32") +
-         (test.param.math == Math::kFast ? "_fast" : "");
+  std::string name = test.param.model + (test.param.kv_type == KvType::kF16 ? "_f16" : "_f32") +
+                     (test.param.math == Math::kFast ? "_fast" : "");
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
 }
 
 std::vector<Setup> setups(Backend backend) {
@@ -78,6 +81,7 @@ std::vector<Setup> setups(Backend backend) {
           {backend, "phi3", KvType::kF32},
           {backend, "gemma3", KvType::kF32, Math::kExact, "f32"},
           {backend, "gemma4", KvType::kF32, Math::kExact, "f32"},
+          {backend, "gemma4-moe", KvType::kF16, Math::kExact, "f32"},
           {backend, "cohere2", KvType::kF16, Math::kExact, "f32"},
           {backend, "qwen3moe", KvType::kF32, Math::kExact, "f32"},
           {backend, "qwen3next", KvType::kF32, Math::kExact, "f32"},

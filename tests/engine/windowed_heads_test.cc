@@ -11,8 +11,8 @@
 #include "engine/hf/config.h"
 #include "engine/kv_cache.h"
 #include "engine/model.h"
+#include "tests/engine/gemma4_model.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/support/tiny_model.h"
 
 namespace assay {
 namespace {
@@ -22,44 +22,8 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
+using testing_support::become_gemma4;
 using testing_support::TinyModel;
-
-// Two layers: two key-value heads of 2 with a window, and one of 4, whose keys are the values, too,
-// without.
-void become_gemma4(TinyModel& model) {
-  model.become("gemma4");
-  model.ints["gemma4.block_count"] = 2;
-  model.ints["gemma4.attention.sliding_window"] = 5;
-  model.int_lists["gemma4.attention.sliding_window_pattern"] = {1, 0};
-  model.ints.erase("gemma4.attention.head_count_kv");
-  model.int_lists["gemma4.attention.head_count_kv"] = {2, 1};
-  model.ints["gemma4.attention.key_length"] = 4;
-  model.ints["gemma4.attention.value_length"] = 4;
-  model.ints["gemma4.attention.key_length_swa"] = 2;
-  model.ints["gemma4.attention.value_length_swa"] = 2;
-  model.ints["gemma4.rope.dimension_count"] = 4;
-  model.ints["gemma4.rope.dimension_count_swa"] = 2;
-  const auto first = model.tensors;
-  for (const auto& [name, tensor] : first) {
-    if (name.starts_with("blk.0.")) model.tensors["blk.1." + name.substr(6)] = tensor;
-  }
-  for (const std::string layer : {"blk.0.", "blk.1."}) {
-    const uint32_t dim = layer == "blk.0." ? 2 : 4;
-    for (const char* norm : {"post_attention_norm.weight", "post_ffw_norm.weight"}) {
-      model.tensors[layer + norm] = {{8}};
-    }
-    for (const char* norm : {"attn_q_norm.weight", "attn_k_norm.weight"}) {
-      model.tensors[layer + norm] = {{dim}};
-    }
-    model.tensors[layer + "attn_q.weight"] = {{8, 2 * dim}};
-    model.tensors[layer + "attn_k.weight"] = {{8, 4}};
-    model.tensors[layer + "attn_v.weight"] = {{8, 4}};
-    model.tensors[layer + "attn_output.weight"] = {{2 * dim, 8}};
-    model.tensors[layer + "layer_output_scale.weight"] = {{1}};
-  }
-  model.tensors.erase("blk.1.attn_v.weight");
-  model.fill["blk.1.layer_output_scale.weight"] = 0.5F;
-}
 
 class WindowedHeads : public TemporaryFolder {
  protected:
@@ -205,7 +169,6 @@ TEST(WindowedHeadsOfAConfig, OthersAreRefusedByName) {
   refuses(R"("global_head_dim": null)", "key 'global_head_dim' is null");
   refuses(R"("num_kv_shared_layers": 1)", "key 'num_kv_shared_layers' is not 0");
   refuses(R"("hidden_size_per_layer_input": 4)", "key 'hidden_size_per_layer_input' is not 0");
-  refuses(R"("enable_moe_block": true)", "key 'enable_moe_block' asks for what Assay does not");
   refuses(R"("use_bidirectional_attention": "all")", "key 'use_bidirectional_attention'");
   EXPECT_EQ(config_of(R"(, "use_bidirectional_attention": "vision")").n_layers, 3);
 }

@@ -112,6 +112,8 @@ TOGETHER = [
     {"rope_parameters": {"rope_type": "default", "rope_theta": 7000.0}},
     {"rope_parameters": {"full_attention": {"rope_type": "default"}, "sliding_attention": {"rope_type": "default"}}},
     {"rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 700.0}}},
+    {"enable_moe_block": True, "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 32},
+    {"enable_moe_block": True, "num_experts": 4, "top_k_experts": 3, "moe_intermediate_size": GONE},
 ]
 
 

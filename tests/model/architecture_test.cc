@@ -65,7 +65,8 @@ TEST(Architectures, ComputeEachTensorOnceFromThoseBefore) {
                                  op.kind == OpKind::kExpertLinear || op.kind == OpKind::kConv ||
                                  op.kind == OpKind::kDelta;
       const bool may_have = op.kind == OpKind::kAttention || op.kind == OpKind::kSelect ||
-                            op.out == Checkpoint::kVNorm || op.out == Checkpoint::kOutput;
+                            op.kind == OpKind::kWeigh || op.out == Checkpoint::kVNorm ||
+                            op.out == Checkpoint::kOutput;
       EXPECT_TRUE(may_have || needs_weights == !op.tensor.empty()) << where;
       known.insert(op.out);
       before = op.out;

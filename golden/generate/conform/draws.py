@@ -110,6 +110,8 @@ def spread(name, shape, row):
         mean, deviation = constant, 0.0
     elif name.endswith("sinks"):
         mean, deviation = (1.0, 1.0) if row.hears("attention_sinks") else (NO_SINK, 0.0)
+    elif name.endswith(("router.scale", "per_expert_scale")):
+        mean, deviation = 1.0, 0.5
     elif is_norm(name):
         plus_one = model_type in PLUS_ONE and not name.endswith("linear_attn.norm.weight")
         mean, deviation = 0.0 if plus_one else 1.0, 0.25

@@ -9,12 +9,18 @@ import torch
 KINDS = {"router", "experts", "expert_weights", "ffn_gate", "ffn_up", "ffn_act", "expert_out"}
 KINDS |= {"routed_out", "shared_gate", "shared_up", "shared_act", "shared_out", "ffn_out"}
 KINDS |= {"shared_score", "shared_weight", "shared_scaled"}
+# What no module computes where the experts, their router and a dense feed-forward are modules of the layer itself.
+OF_EXPERTS = {"experts", "expert_weights", "ffn_gate", "ffn_up", "ffn_act", "expert_out"}
 SHARED = {"gate_proj": "shared_gate", "up_proj": "shared_up", "down_proj": "shared_out"}
 
 
-def inner(experts, x, chosen, weights):
-    """Of rows x [tokens, hidden] and the chosen experts [tokens, used]: {checkpoint: [tokens, used, n]}, their sum."""
-    order = torch.argsort(weights, dim=-1, descending=True, stable=True)
+def inner(experts, x, chosen, weights, scales=None):
+    """Of rows x [tokens, hidden] and the chosen experts [tokens, used]: {checkpoint: [tokens, used, n]}, their sum.
+
+    scales: of each expert [experts], which its weights have been multiplied by.
+    """
+    merits = weights if scales is None else weights / scales[chosen]
+    order = torch.argsort(merits, dim=-1, descending=True, stable=True)
     chosen, weights = chosen.gather(1, order), weights.gather(1, order)
     gate_up, down = experts.gate_up_proj, experts.down_proj  # [experts, out, in], or [experts, in, out] with biases
     if hasattr(experts, "gate_up_proj_bias"):
@@ -35,9 +41,18 @@ def layers_with_experts(model):
     return {int(re.search(r"\.(\d+)\.", path)[1]): (path, module) for path, module in named}
 
 
+def is_of_layer(path):
+    """Whether experts are a module of the layer itself, beside its feed-forward."""
+    return re.search(r"\.\d+\.experts$", path) is not None
+
+
 def without_experts(model, sink):
     """A sink that leaves what is computed in layers with experts to experts_into()."""
-    left = {f"layer_{layer}_{kind}" for layer in layers_with_experts(model) for kind in KINDS}
+    left = {
+        f"layer_{layer}_{kind}"
+        for layer, (path, _) in layers_with_experts(model).items()
+        for kind in (OF_EXPERTS if is_of_layer(path) else KINDS)
+    }
     return lambda name, *rest: None if name in left else sink(name, *rest)
 
 
@@ -54,8 +69,8 @@ def experts_into(model, sink):
     def on_output(module, layer, name):
         handles.append(module.register_forward_hook(lambda _module, _args, out: keep(layer, name, out)))
 
-    def computed(layer, experts, args, summed):
-        seen, mixed = inner(experts, *args)
+    def computed(layer, experts, args, summed, scales=None):
+        seen, mixed = inner(experts, *args, scales)
         if not torch.allclose(mixed, summed, rtol=1e-4, atol=1e-4 * float(summed.abs().max())):
             raise RuntimeError(f"layer {layer}: these are not the experts' own values")
         for name, value in seen.items():
@@ -84,10 +99,15 @@ def experts_into(model, sink):
     for layer, (path, experts) in layers_with_experts(model).items():
         block = model.get_submodule(path.rpartition(".")[0])
         router = next(part for name, part in block.named_children() if name in ("gate", "router"))
-        on_output(router, layer, "router")
+        scales = getattr(router, "per_expert_scale", None)
         handles.append(
-            experts.register_forward_hook(lambda module, args, out, at=layer: computed(at, module, args, out))
+            experts.register_forward_hook(
+                lambda module, args, out, at=layer, by=scales: computed(at, module, args, out, by)
+            )
         )
+        if is_of_layer(path):
+            continue
+        on_output(router, layer, "router")
         shared = getattr(block, "shared_experts", None) or getattr(block, "shared_expert", None)
         if shared is not None:
             on_output(experts, layer, "routed_out")

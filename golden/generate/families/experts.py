@@ -173,6 +173,20 @@ EXPERTS = (
         GAIN | {"embed_tokens": 0.5, "conv.conv": 4.0},
     ),
     Family(
+        "gemma4-moe", "Gemma4TextConfig", 214,
+        GROUPED | dict(
+            hidden_size=32, head_dim=16, global_head_dim=32, num_global_key_value_heads=1, attention_k_eq_v=True,
+            intermediate_size=48, enable_moe_block=True, num_experts=6, top_k_experts=3, moe_intermediate_size=24,
+            rms_norm_eps=0.046875, sliding_window=8, hidden_activation="gelu_pytorch_tanh",
+            layer_types=["sliding_attention", "full_attention"],
+            rope_parameters={
+                "sliding_attention": rope(3456.0),
+                "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.5, "rope_theta": 345.0}
+            }, final_logit_softcapping=3.5, hidden_size_per_layer_input=0, tie_word_embeddings=True
+        ),
+        {"layer_scalar": 2.0, "router.proj": 12.0},
+    ),
+    Family(
         "qwen35moe", "Qwen3_5MoeTextConfig", 190,
         GROUPED | dict(
             head_dim=24, moe_intermediate_size=16, shared_expert_intermediate_size=24, num_experts=4,

@@ -288,6 +288,12 @@ FEATURES = {
         "weights of experts add up to 1": dict(norm_topk_prob=False),
     },
     "dots1": SIGMOID | {"rotary base": base(10000.0)},
+    "gemma4-moe": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "width of the windows": dict(sliding_window=7),
+        "experts of a token": dict(top_k_experts=2),
+        "cap of logits": dict(final_logit_softcapping=None),
+    },
     "qwen35moe": LINEAR_MOE,
     "qwen3next": LINEAR_MOE,
     "glm4moe": GLM4_MOE | {"norms of heads": dict(use_qk_norm=False)},
@@ -318,5 +324,5 @@ GELU_NOTES = {
     "erf": "llama.cpp takes the GELU with tanh, from a table of float16 values, for the one with erf",
 }
 GELU = {"starcoder": "tanh", "starcoder2": "tanh", "gptneox": "erf", "gptneox-sequential": "tanh", "phi2": "tanh", "falcon": "erf"}
-GELU |= {"falcon-40b": "erf"} | {name: "tanh" for name in ("gemma", "gemma2", "gemma3", "gemma4")}
+GELU |= {"falcon-40b": "erf"} | {name: "tanh" for name in ("gemma", "gemma2", "gemma3", "gemma4", "gemma4-moe")}
 LLAMA_CPP_NOTES = NOT_BY_LLAMA_CPP | {name: GELU_NOTES[kind] for name, kind in GELU.items()}

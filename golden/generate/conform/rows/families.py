@@ -73,6 +73,20 @@ LINEAR_ATTENTION = (
 )
 
 
+GEMMA4_EXPERTS = (
+    misread("experts_used", "uses one expert of each token", {"top_k_experts": 1}),
+    misread("experts_used", "uses all experts", {"top_k_experts": 4}),
+    misread("experts_used", "leaves the experts out", tensors={"*experts.down_proj": 0.0}),
+    misread("shared_expert", "leaves the feed-forward beside the experts out", tensors={"*mlp.down_proj.weight": 0.0}),
+    misread("router_scale", "leaves the router's own scale out", tensors={"*router.scale": 1.0}),
+    misread("router_scale", "leaves the scale of each expert out", tensors={"*per_expert_scale": 1.0}),
+    misread(
+        "norm_order", "ignores the weights of the experts' own norms",
+        tensors={"*pre_feedforward_layernorm_2.weight": 1.0, "*post_feedforward_layernorm_2.weight": 1.0}
+    ),
+)
+
+
 def family(model_type, title, *mistakes, feature=None, gain=None, **changes):
     return Row(
         feature or f"family_{model_type}", GROUP, title, config(model_type, **changes), mistakes=mistakes,
@@ -154,6 +168,11 @@ FAMILIES = [
         final_logit_softcapping=4.0, rope_parameters=dict(
             full_attention=dict(partial_rotary_factor=0.25, rope_theta=1000.0)
         ),
+    ),
+    family(
+        "gemma4_text", "Gemma 4 with experts", *GEMMA4_EXPERTS, SOFTCAPS[1], NO_WINDOW,
+        feature="family_gemma4_text_moe", sliding_window=4, global_head_dim=64, attention_k_eq_v=True,
+        final_logit_softcapping=4.0, enable_moe_block=True, num_experts=4, top_k_experts=2, moe_intermediate_size=80,
     ),
     family("cohere", "Command R", NO_LOGIT_SCALE, BASE_10000, logit_scale=0.0625, rope_theta=8000000.0),
     family(

@@ -30,7 +30,7 @@ KvCache::KvCache(const ModelConfig& config, KvType type, int64_t capacity, Memor
   for (const LayerConfig& each : config.layers) {
     Layer layer;
     const auto op = std::ranges::find_if(each.ops, reads_back, &OpSpec::kind);
-    if (op != each.ops.end()) {
+    if (op != each.ops.end() && each.kv_layer < 0) {
       layer.type = op->kind == OpKind::kConv ? KvType::kF32 : type;
       const auto bytes_of = [&](Checkpoint input) {
         return static_cast<size_t>(config.width(find_spec(each.ops, input)->width, each)) *

@@ -191,6 +191,12 @@ class TensorBinder {
     for (int64_t i = 0; i < config.n_ignored_layers; ++i) {
       if (name.starts_with(fmt::format("blk.{}.", config.n_layers + i))) return true;
     }
+    for (int64_t i = 0; i < config.n_layers; ++i) {
+      const std::string prefix = fmt::format("blk.{}.", i);
+      if (config.layer(i).kv_layer < 0 || !name.starts_with(prefix)) continue;
+      name.remove_prefix(prefix.size());
+      return is_of_kv(name.substr(0, name.rfind('.')));
+    }
     return false;
   }
 
@@ -263,6 +269,20 @@ void check_scale(float scale, const std::string& name, const std::string& path) 
   throw Error(fmt::format("tensor '{}' holds {}, which is not a finite number", name, scale), path);
 }
 
+// Of an op whose tensor is in front of the layers.
+void bind_of_model(TensorBinder& binder, const OpSpec& op, int64_t number,
+                   const ModelConfig& config, Layer& layer) {
+  const std::string name(op.tensor);
+  const int64_t length = config.ple_length;
+  if (op.kind == OpKind::kNorm) {
+    layer.norm(op.out) = binder.norm(name, length, length, Presence::kNever);
+  } else if (op.kind == OpKind::kLinear) {
+    const Linear all =
+        binder.linear(name, config.n_layers * length, config.embedding_length, Presence::kNever);
+    layer.linear(op.out) = rows_of(all, number * length, length);
+  }
+}
+
 // The weights of a layer. A tensor that several ops share has the rows of each, one after the
 // other; so has attn_qkv, which a file may have in the place of attn_q, attn_k and attn_v. In the
 // place of attn_kv_b it may have attn_k_b and attn_v_b, and in that of linear attention's attn_qkv
@@ -286,6 +306,11 @@ Layer bind_layer(TensorBinder& binder, int64_t number, const ModelConfig& config
   for (size_t i = 0; i < ops.size();) {
     const OpSpec& first = ops[i];
     const std::string name = prefix + std::string(tensor_of(first));
+    if (first.of_model) {
+      bind_of_model(binder, first, number, config, layer);
+      ++i;
+      continue;
+    }
     if (first.kind == OpKind::kNorm && first.tensor.empty()) {
       layer.norm(first.out).weight = binder.ones(width(first.weight_width()));
     } else if (first.kind == OpKind::kNorm && first.over_root) {
@@ -388,6 +413,10 @@ Model::Model(std::shared_ptr<const Gguf> gguf)
                               position_embedding.rows, config_.context_length),
                   gguf_->path());
     }
+  }
+  if (config_.ple_length > 0) {
+    ple_embedding = binder.matrix("per_layer_token_embd.weight", config_.n_vocab,
+                                  config_.n_layers * config_.ple_length);
   }
   if (architecture.rope_freqs && binder.has("rope_freqs.weight")) {
     rope_factors_short = rope_factors(binder, "rope_freqs.weight", config_, gguf_->path());

@@ -67,6 +67,7 @@ class Layer {
 struct Weights {
   WeightMatrix token_embedding;     // [n_vocab, embedding_length]
   WeightMatrix position_embedding;  // [positions, embedding_length]; learned positions only
+  WeightMatrix ple_embedding;       // [n_vocab, n_layers * ple_length]; where layers have their own
   std::vector<Layer> layers;
   Norm output_norm;
   Linear output;  // [n_vocab, embedding_length]; the token embedding if tied

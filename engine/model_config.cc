@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "base/error.h"
 #include "engine/config_keys.h"
@@ -58,6 +59,10 @@ void reject_other_computations(const ConfigKeys& keys, const Architecture& archi
   }
   for (const std::string_view key : hyperparameter::kNotComputed) {
     keys.reject_unless(key, 0.0, kNotDone);
+  }
+  if (!has_checkpoint(architecture, Checkpoint::kPleInput)) {
+    keys.reject_unless(hyperparameter::kSharedKvLayers, 0.0, kNotDone);
+    keys.reject_unless(hyperparameter::kLayerEmbeddingLength, 0.0, kNotDone);
   }
   if (architecture.yarn_log_multiplier == YarnLog::kRefused) {
     keys.reject_unless(hyperparameter::kYarnLogMultiplier, 0.0, kNotDone);
@@ -192,6 +197,53 @@ void check_window(const ConfigKeys& keys, const Architecture& architecture, int6
               "Assay runs models of this architecture with the window in all layers");
 }
 
+// How many layers, from the first on, have keys and values of their own; the others read those of
+// the last such layer that has a window as they have, or none as they.
+int64_t n_layers_with_kv(const ConfigKeys& keys, const ModelConfig& config) {
+  constexpr std::string_view kKey = hyperparameter::kSharedKvLayers;
+  if (!has_checkpoint(*config.architecture, Checkpoint::kPleInput)) return config.n_layers;
+  const int64_t shared = keys.integer(kKey, 0);
+  if (shared < 0 || shared >= config.n_layers) {
+    keys.reject(kKey, fmt::format("is {} of {} layers", shared, config.n_layers),
+                "the first has to have keys and values of its own");
+  }
+  return config.n_layers - shared;
+}
+
+int kv_layer_of(const ConfigKeys& keys, const std::vector<bool>& windowed, int64_t number,
+                int64_t n_own_kv) {
+  for (int64_t other = n_own_kv; other-- > 0;) {
+    if (windowed[static_cast<size_t>(other)] == windowed[static_cast<size_t>(number)]) {
+      return static_cast<int>(other);
+    }
+  }
+  keys.reject(hyperparameter::kSharedKvLayers,
+              fmt::format("leaves layer {} without keys and values", number),
+              "no layer before has the same window and keys of its own");
+}
+
+void check_kv(const ConfigKeys& keys, int64_t number, std::span<const OpSpec> layer) {
+  const OpSpec* attention = find_spec(layer, Checkpoint::kAttn);
+  if (attention == nullptr || find_spec(layer, attention->in[1]) != nullptr) return;
+  throw Error(fmt::format("tensor 'blk.{}.attn_k.weight' is missing", number), keys.gguf().path(),
+              fmt::format("or key '{}' is too small", keys.full(hyperparameter::kSharedKvLayers)));
+}
+
+// Of each layer, where they differ; else empty.
+std::vector<int64_t> feed_forward_lengths(const ConfigKeys& keys, const ModelConfig& config) {
+  constexpr std::string_view kKey = hyperparameter::kFeedForwardLength;
+  if (!config.architecture->own_feed_forwards) return {};
+  std::vector<int64_t> lengths = keys.array_of_layers(kKey);
+  for (const int64_t length : lengths) {
+    if (length < 1 || length > kMaxModelWidth) {
+      keys.reject(kKey, fmt::format("has a layer of {}, allowed are 1 to {}", length,
+                                    int64_t{kMaxModelWidth}));
+    }
+  }
+  const bool alike = std::ranges::adjacent_find(lengths, std::not_equal_to()) == lengths.end();
+  return alike ? std::vector<int64_t>() : lengths;
+}
+
 // The ops of each layer, its window and its rotation.
 void read_layers(const ConfigKeys& keys, ModelConfig& config) {
   const Architecture& architecture = *config.architecture;
@@ -203,11 +255,16 @@ void read_layers(const ConfigKeys& keys, ModelConfig& config) {
   const std::vector<bool> rotated = rotated_layers(keys, config, windowed);
   const std::vector<int64_t> heads = keys.array_of_layers(hyperparameter::kHeadCountKv);
   const std::vector<bool> linear = linear_layers(keys, config);
+  const int64_t n_own_kv = n_layers_with_kv(keys, config);
+  const std::vector<int64_t> lengths = feed_forward_lengths(keys, config);
   for (int64_t i = 0; i < config.n_layers; ++i) {
     LayerConfig layer;
+    if (!lengths.empty()) layer.feed_forward_length = lengths[static_cast<size_t>(i)];
     layer.ops = layer_ops(
         architecture,
         [&](std::string_view stem) {
+          if (i >= n_own_kv && is_of_kv(stem)) return false;
+          if (stem == "inp_gate" && config.ple_length == 0) return false;
           return keys.gguf().find_tensor(fmt::format("blk.{}.{}.weight", i, stem)) != nullptr;
         },
         [&](std::string_view key) {
@@ -218,6 +275,11 @@ void read_layers(const ConfigKeys& keys, ModelConfig& config) {
     layer.window = has_own_window ? config.sliding_window : 0;
     layer.local_rope = has_own_window && config.local_rope_freq_base > 0.0;
     if (has_own_window) layer.own_heads = windowed_heads;
+    if (i >= n_own_kv) {
+      layer.kv_layer = kv_layer_of(keys, windowed, i, n_own_kv);
+    } else {
+      check_kv(keys, i, layer.ops);
+    }
     check_dense(keys, i, layer.ops);
     check_attention(keys, heads, i, layer.ops);
     if (!linear.empty()) check_linear(keys, i, linear[static_cast<size_t>(i)], layer.ops);
@@ -341,8 +403,13 @@ ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
     config.n_layers -= config.n_ignored_layers;
   }
   config.embedding_length = keys.count(hyperparameter::kEmbeddingLength, kMaxModelWidth);
+  if (has_checkpoint(*config.architecture, Checkpoint::kPleInput)) {
+    config.ple_length = keys.count_or(hyperparameter::kLayerEmbeddingLength, kMaxModelWidth, 0);
+  }
+  const std::vector<int64_t> lengths = feed_forward_lengths(keys, config);
   config.feed_forward_length =
-      has_dense_feed_forward(*config.architecture)
+      !lengths.empty() ? *std::ranges::max_element(lengths)
+      : has_dense_feed_forward(*config.architecture)
           ? keys.count_of_layers(hyperparameter::kFeedForwardLength, kMaxModelWidth)
           : keys.count_of_layers(hyperparameter::kFeedForwardLength, kMaxModelWidth, 0);
   config.context_length = keys.count(hyperparameter::kContextLength, kMaxPositions);

@@ -18,6 +18,12 @@ namespace assay {
 constexpr int64_t kMaxHeads = 65535;  // as many rows of blocks as a CUDA device can launch
 constexpr int64_t kMaxConvTaps = 64;
 
+// Tensors of a layer that it does without where it reads an earlier layer's keys and values; files
+// may have them all the same.
+constexpr bool is_of_kv(std::string_view tensor) {
+  return tensor == "attn_k" || tensor == "attn_v" || tensor == "attn_k_norm";
+}
+
 // The heads of one layer, but for the number of those of queries, which is the model's.
 struct HeadSizes {
   int64_t n_kv_heads = 0;
@@ -33,6 +39,8 @@ struct LayerConfig {
   std::optional<HeadSizes> own_heads;  // where they are not the model's
   int64_t window = 0;                  // that its attention sees; 0: all
   bool local_rope = false;             // rotates by the local base
+  int kv_layer = -1;                   // whose keys and values it reads; -1: its own
+  int64_t feed_forward_length = 0;     // 0: the model's
   Xielu xielu;                         // of its activation, if that is kXielu
   bool operator==(const LayerConfig&) const = default;
 };
@@ -64,6 +72,7 @@ struct ModelConfig {
   Routing routing;                         // no experts where there are none
   int64_t expert_feed_forward_length = 0;  // of one expert
   int64_t shared_feed_forward_length = 0;  // of the expert that all tokens use; 0: none
+  int64_t ple_length = 0;  // of a token's embedding in each layer; 0: layers have none
   int64_t n_heads = 0;
   int64_t n_kv_heads = 0;
   int64_t head_dim = 0;
@@ -110,7 +119,10 @@ struct ModelConfig {
   // Where the rotated part of a head begins.
   int64_t first_turned() const { return architecture->rotated_end ? unrotated_dim() : 0; }
   int64_t width(Width of) const { return width(of, heads()); }
-  int64_t width(Width of, const LayerConfig& layer) const { return width(of, heads(layer)); }
+  int64_t width(Width of, const LayerConfig& layer) const {
+    const bool own = of == Width::kInner && layer.feed_forward_length > 0;
+    return own ? layer.feed_forward_length : width(of, heads(layer));
+  }
   int64_t width(Width width, const HeadSizes& sizes) const {
     switch (width) {
       case Width::kQ:
@@ -161,6 +173,8 @@ struct ModelConfig {
         return 2 * delta.n_value_heads;
       case Width::kLinearHead:
         return delta.value_dim;
+      case Width::kPle:
+        return ple_length;
       case Width::kHidden:
         break;
     }
@@ -213,8 +227,21 @@ struct ModelConfig {
     return {own + value_dim, 0, own, kv_lora_rank + rotary_dim, kv_lora_rank, rotary_dim};
   }
 
+  // x / root of y / sqrt(mean(y^2) + eps), y = x / root, is x / sqrt(mean(x^2) + eps root^2).
   float eps_of(const OpSpec& norm) const {
+    if (norm.input_over_root) return norm_eps * static_cast<float>(embedding_length);
     return norm.own_eps > 0.0 ? static_cast<float>(norm.own_eps) : norm_eps;
+  }
+  // What a layer's own embedding of a token is multiplied by.
+  float ple_factor() const { return std::sqrt(static_cast<float>(ple_length)); }
+  // Those of a layer in the embeddings of all layers.
+  HeadParts ple_parts(int64_t layer) const {
+    return {n_layers * ple_length, layer * ple_length, ple_length};
+  }
+  // Whose keys and values a layer reads.
+  int64_t kv_layer(int64_t number) const {
+    const int other = layer(number).kv_layer;
+    return other < 0 ? number : other;
   }
 
   AttentionShape attention_shape(int64_t layer) const {

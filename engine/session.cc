@@ -65,6 +65,10 @@ Session::Session(const Model& model, Kernels& kernels, const SessionOptions& opt
   normed_ = rows(config_.embedding_length);
   cos_sin_ = rows(config_.rotary_dim);
   if (config_.local_rope_freq_base > 0.0) local_cos_sin_ = rows(config_.local_rotary_dim());
+  if (config_.ple_length > 0) {
+    embedding_ = rows(config_.embedding_length);
+    ple_rows_ = rows(config_.n_layers * config_.ple_length);
+  }
   logits_ = Buffer<float>(memory_, static_cast<size_t>(config_.n_vocab));
   decoder_ = Decoder::make(config_, weights_, kernels_, kv_, rope_factors_);
 }
@@ -75,7 +79,8 @@ void Session::make_plans() {
   std::vector<size_t> first;  // layer with each
   for (size_t i = 0; i < layers.size(); ++i) {
     const auto same = std::ranges::find_if(first, [&](size_t other) {
-      return layers[other].ops == layers[i].ops && layers[other].own_heads == layers[i].own_heads;
+      return layers[other].ops == layers[i].ops && layers[other].own_heads == layers[i].own_heads &&
+             layers[other].feed_forward_length == layers[i].feed_forward_length;
     });
     which.push_back(static_cast<size_t>(same - first.begin()));
     if (same != first.end()) continue;
@@ -128,6 +133,7 @@ void Session::eval_batch(std::span<const int32_t> tokens, bool last) {
   const TokenRange asked_for = {last ? n_tokens - 1 : n_tokens, last ? 1 : 0};
   for (int layer = 0; layer < config_.n_layers; ++layer) {
     replace_input(layer, n_tokens);
+    if (layer == 0 && config_.ple_length > 0) keep_embedding(n_tokens);
     const bool ends = layer + 1 == config_.n_layers && !is_all_asked_for();
     for (const std::span<const OpSpec> step : plan_of_[static_cast<size_t>(layer)]->steps()) {
       run_step(step, layer, all, ends ? asked_for : all);
@@ -169,41 +175,6 @@ void Session::replace_input(int layer, int64_t n_tokens) {
   memory_.download(residual_stream(), bytes, values.data());
   if (!layer_input_->replace(layer, n_positions_, n_tokens, width, values.data())) return;
   memory_.upload(values.data(), bytes, residual_stream());
-}
-
-void Session::embed(std::span<const int32_t> tokens) {
-  const auto n_tokens = static_cast<int64_t>(tokens.size());
-  const int64_t width = config_.embedding_length;
-  const bool learned = config_.architecture->position == PositionKind::kLearned;
-  const OpSite whole = site(Checkpoint::kEmbedding, 0, {0, n_tokens});
-  OpSite part = whole;
-  part.finishes = false;
-  float* x = residual_stream();
-  memory_.upload(tokens.data(), tokens.size_bytes(), ids_.data());
-  const float factor = config_.embedding_factor();
-  const OpSite rows = learned || factor != 1.0F ? part : whole;
-  kernels_.run(GetRowsCall{weights_.token_embedding, ids_.data(), n_tokens, x, false, rows});
-  if (factor != 1.0F) {
-    kernels_.run(AddCall{nullptr, x, n_tokens * width, x, learned ? part : whole, factor});
-  }
-  if (learned) {
-    std::vector<int32_t> positions(tokens.size());
-    for (int64_t t = 0; t < n_tokens; ++t) {
-      positions[static_cast<size_t>(t)] = static_cast<int32_t>(n_positions_ + t);
-    }
-    memory_.upload(positions.data(), positions.size() * sizeof(int32_t), ids_.data());
-    kernels_.run(GetRowsCall{weights_.position_embedding, ids_.data(), n_tokens, normed_.data(),
-                             true, part});
-    kernels_.run(AddCall{x, normed_.data(), n_tokens * width, x, whole});
-  } else {
-    const auto angles = rope_table(config_, rope_factors_, n_positions_, n_tokens);
-    memory_.upload(angles.data(), angles.size() * sizeof(float), cos_sin_.data());
-    if (local_cos_sin_.size() > 0) {
-      const auto local = rope_table(config_, {}, n_positions_, n_tokens, true);
-      memory_.upload(local.data(), local.size() * sizeof(float), local_cos_sin_.data());
-    }
-  }
-  observe(whole, width, x);
 }
 
 bool Session::is_all_asked_for() const {
@@ -260,7 +231,8 @@ void Session::store_kv(const OpSpec& op, int layer, int64_t n_tokens) {
                              n_tokens * this->width(width, layer), slot,
                              site(stored, layer, {0, n_tokens})});
   };
-  if (op.kind == OpKind::kDelta) return;  // which has a state instead
+  // Which has a state instead, or reads what another layer stored.
+  if (op.kind == OpKind::kDelta || config_.layer(layer).kv_layer >= 0) return;
   const bool attends = op.kind == OpKind::kAttention;
   const auto kept = op.inputs().subspan(static_cast<size_t>(first_read_back(op)));
   store(kept[0], kv_.k_slot(layer, n_positions_), attends ? Checkpoint::kK : kept[0]);
@@ -271,6 +243,7 @@ void Session::store_kv(const OpSpec& op, int layer, int64_t n_tokens) {
 void Session::run_op(const OpSpec& op, int layer, const TokenRange& tokens) {
   const OpSite here = site(op.out, layer, tokens);
   const int64_t count = tokens.count * width(op.width, layer);
+  if (op.kind == OpKind::kEmbedding) return run_ple_embedding(op, layer, tokens);
   const float* x = value(op.in[0], layer, tokens.first);
   const float* second = op.n_inputs > 1 ? value(op.in[1], layer, tokens.first) : nullptr;
   float* out = value(op.out, layer, tokens.first);
@@ -291,8 +264,9 @@ void Session::run_op(const OpSpec& op, int layer, const TokenRange& tokens) {
                              config_.n_heads_of(op), out, here});
       break;
     case OpKind::kAttention:
-      kernels_.run(AttentionCall{x, kv_.layer(layer), config_.attention_shape(layer),
-                                 n_positions_ + tokens.first, tokens.count, out, here,
+      kernels_.run(AttentionCall{x, kv_.layer(config_.kv_layer(layer)),
+                                 config_.attention_shape(layer), n_positions_ + tokens.first,
+                                 tokens.count, out, here,
                                  weights_.layers[static_cast<size_t>(layer)].extra.sinks});
       break;
     case OpKind::kConv:
@@ -326,7 +300,7 @@ void Session::run_op(const OpSpec& op, int layer, const TokenRange& tokens) {
       kernels_.run(MixCall{x, second, tokens.count, config_.routing_of(op.out).n_used,
                            width(op.width, layer), out, here});
       break;
-    case OpKind::kEmbedding:  // outside of the layers
+    case OpKind::kEmbedding:
     case OpKind::kLinear:
       break;
   }
@@ -335,7 +309,7 @@ void Session::run_op(const OpSpec& op, int layer, const TokenRange& tokens) {
 void Session::run_add(const OpSpec& op, int layer, const TokenRange& tokens) {
   const int64_t count = tokens.count * width(op.width, layer);
   const float scale =
-      op.tensor.empty() ? 1.0F : weights_.layers[static_cast<size_t>(layer)].extra.scale;
+      op.tensor.empty() ? op.scale : weights_.layers[static_cast<size_t>(layer)].extra.scale;
   const OpSite whole = site(op.out, layer, tokens);
   OpSite sum = whole;
   sum.finishes = scale == 1.0F;

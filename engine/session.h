@@ -125,6 +125,8 @@ class Session {
   void run_logits(int64_t first, int64_t n_tokens);
   void run_all_logits(int64_t n_tokens);
 
+  void keep_embedding(int64_t n_tokens);
+  void run_ple_embedding(const OpSpec& op, int layer, const TokenRange& tokens);
   void run_add(const OpSpec& op, int layer, const TokenRange& tokens);
   void run_conv(const OpSpec& op, int layer, const TokenRange& tokens);
   void run_norm(const OpSpec& op, int layer, const TokenRange& tokens);
@@ -139,6 +141,9 @@ class Session {
   int64_t width(Width of, int layer) const { return config_.width(of, config_.layer(layer)); }
   // Where a result of the batch's tokens from `first` on stands while its layer is computed.
   float* value(Checkpoint checkpoint, int layer, int64_t first = 0) {
+    if (checkpoint == Checkpoint::kEmbedding) {
+      return embedding_.data() + first * config_.embedding_length;
+    }
     const LayerPlan& plan = *plan_of_[static_cast<size_t>(layer)];
     const size_t buffer = plan.buffer(checkpoint);
     return values_[buffer].data() + first * plan.buffers()[buffer];
@@ -172,11 +177,13 @@ class Session {
   Buffer<int32_t> ids_;                // tokens, or positions
   std::vector<Buffer<float>> values_;  // as plans_ say; the first is the residual stream
   Buffer<float> normed_;               // embedding_length, outside of the layers
-  Buffer<float> cos_sin_;              // rotary_dim
-  Buffer<float> local_cos_sin_;        // local_rotary_dim(), of layers with local_rope
-  Buffer<float> logits_;               // [1 or kLogitsTokens, n_vocab]
-  std::vector<int32_t> expert_ids_;    // of the layer at hand, [n_tokens, n_used]
-  Buffer<int32_t> expert_rows_;        // these three in the backend's memory
+  Buffer<float> embedding_;      // these two only where layers have embeddings: embedding_length,
+  Buffer<float> ple_rows_;       // n_layers * ple_length
+  Buffer<float> cos_sin_;        // rotary_dim
+  Buffer<float> local_cos_sin_;  // local_rotary_dim(), of layers with local_rope
+  Buffer<float> logits_;         // [1 or kLogitsTokens, n_vocab]
+  std::vector<int32_t> expert_ids_;  // of the layer at hand, [n_tokens, n_used]
+  Buffer<int32_t> expert_rows_;      // these three in the backend's memory
   Buffer<float> expert_inputs_;
   Buffer<float> expert_results_;
   std::vector<float> host_values_;  // copies of what is in another memory than the host's

@@ -29,6 +29,7 @@ void WeightCopy::copy(const Model& model) {
   weights_ = {};
   weights_.token_embedding = copy(model.token_embedding);
   weights_.position_embedding = copy(model.position_embedding);
+  weights_.ple_embedding = copy(model.ple_embedding);
   for (size_t i = 0; i < model.layers.size(); ++i) {
     weights_.layers.push_back(copy(model.layers[i], model.config().layers[i], model.config()));
   }

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "model/gemma4_layers.h"
 #include "model/layer_parts.h"
 
 namespace assay {
@@ -121,26 +122,6 @@ constexpr auto kGemma3Layer = sandwich_layer(
     gated_ffn(C::kFfnNorm, Presence::kNever));
 constexpr auto kGlm4Layer =
     sandwich_layer(rotary_attention(C::kQ, C::kK, Presence::kNever), fused_gated_ffn(C::kFfnNorm));
-
-// Values are normalised, too; where there is no product of their own, they are that of the keys.
-constexpr auto gemma4_layer(const auto& projections, Checkpoint values, const auto& ffn) {
-  return join(kAttnNorm, projections, qk_norms(W::kHead, W::kHead), v_norm(values),
-              rotary_attention(C::kQNorm, C::kKNorm, C::kVNorm, Presence::kOptional), kPostAttnNorm,
-              add_attn(C::kPostAttnNorm), kFfnNorm, ffn, kPostFfnNorm,
-              add_scaled_ffn(C::kPostFfnNorm, "layer_output_scale"));
-}
-constexpr auto kGemma4Qkv = qkv(C::kAttnNorm, Presence::kOptional);
-constexpr auto kGemma4Qk = qk(C::kAttnNorm, Presence::kOptional);
-constexpr auto kGemma4Dense = gated_ffn(C::kFfnNorm, Presence::kNever);
-constexpr auto kGemma4Experts = experts_beside_dense(C::kAttnResidual, C::kFfnNorm);
-constexpr auto kGemma4Layer = gemma4_layer(kGemma4Qkv, C::kV, kGemma4Dense);
-constexpr auto kGemma4OfKeys = gemma4_layer(kGemma4Qk, C::kK, kGemma4Dense);
-constexpr auto kGemma4Mixture = gemma4_layer(kGemma4Qkv, C::kV, kGemma4Experts);
-constexpr auto kGemma4MixtureOfKeys = gemma4_layer(kGemma4Qk, C::kK, kGemma4Experts);
-constexpr LayerVariant kGemma4Variants[] = {
-    {.ops = kGemma4MixtureOfKeys, .tensor = "ffn_gate_inp", .without = "attn_v"},
-    {.ops = kGemma4Mixture, .tensor = "ffn_gate_inp"},
-    {.ops = kGemma4OfKeys, .without = "attn_v"}};
 
 constexpr auto kRoutedFfn = experts(C::kFfnNorm, C::kFfnOut, Presence::kNever);
 constexpr auto kRoutedAndShared =
@@ -376,6 +357,7 @@ constexpr Architecture kArchitectures[] = {
      .sliding_window = SlidingWindow::kHonoured,
      .needs_window = true,
      .window_period = 6,
+     .own_feed_forwards = true,
      .windowed_heads = true,
      .local_rope = true,
      .local_rope_base = 10000.0,

@@ -51,6 +51,7 @@ struct LayerVariant {
   std::span<const OpSpec> ops;
   std::string_view tensor = {};   // the file has this tensor of the layer, by its name without
                                   // "blk.N." and ".weight"
+  std::string_view also = {};     // and this one
   std::string_view without = {};  // it lacks this one
   std::string_view key = {};      // this key is true in it
 };
@@ -80,6 +81,7 @@ struct Architecture {
   int attention_period = 0;  // every nth layer has full attention, others linear, where the file
                              // does not say which; 0: the file does not say so
   bool grouped_value_heads = false;  // DeltaShape::grouped
+  bool own_feed_forwards = false;    // the width of a feed-forward may be a layer's own
   bool windowed_heads = false;   // layers with a window may have heads of another size and number
   bool local_rope = false;       // layers with a window have a base of their own, and no scaling
   double local_rope_base = 0.0;  // the default of that base; 0: as the others

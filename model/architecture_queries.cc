@@ -20,7 +20,8 @@ bool depends_on_tokens_alone(std::span<const OpSpec> layer, Checkpoint checkpoin
   const OpSpec* op = assay::find_spec(layer, checkpoint);
   if (op == nullptr || op->kind == OpKind::kRope || op->kind == OpKind::kAttention) return false;
   return std::ranges::all_of(op->inputs(), [&](Checkpoint input) {
-    return input == Checkpoint::kOutput || depends_on_tokens_alone(layer, input);
+    return input == Checkpoint::kOutput || input == Checkpoint::kEmbedding ||
+           depends_on_tokens_alone(layer, input);
   });
 }
 
@@ -33,7 +34,8 @@ std::vector<OpSpec> layer_ops(const Architecture& architecture,
   for (const LayerVariant& variant : architecture.variants) {
     const bool applies = (variant.key.empty() || is_true(variant.key)) &&
                          (variant.without.empty() || !has_tensor(variant.without)) &&
-                         (variant.tensor.empty() || has_tensor(variant.tensor));
+                         (variant.tensor.empty() || has_tensor(variant.tensor)) &&
+                         (variant.also.empty() || has_tensor(variant.also));
     if (applies) {
       chosen = variant.ops;
       break;

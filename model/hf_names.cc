@@ -62,7 +62,13 @@ constexpr HfName kGemma4[] = {kGemma[0],
                               {kMixture, "experts"},
                               {"pre_ffw_norm_2", "pre_feedforward_layernorm_2"},
                               {"post_ffw_norm_1", "post_feedforward_layernorm_1"},
-                              {"post_ffw_norm_2", "post_feedforward_layernorm_2"}};
+                              {"post_ffw_norm_2", "post_feedforward_layernorm_2"},
+                              {"per_layer_token_embd", "model.embed_tokens_per_layer"},
+                              {"per_layer_model_proj", "model.per_layer_model_projection"},
+                              {"per_layer_proj_norm", "model.per_layer_projection_norm"},
+                              {"inp_gate", "per_layer_input_gate"},
+                              {"proj", "per_layer_projection"},
+                              {"post_norm", "post_per_layer_input_norm"}};
 constexpr HfName kGpt2[] = {{"token_embd", "transformer.wte"},
                             {"position_embd", "transformer.wpe"},
                             {"output_norm", "transformer.ln_f"},
@@ -354,7 +360,8 @@ std::string_view hf_module(const HfModel& model, const OpSpec& op) {
     return is_of_shared_expert(op.out) ? std::string_view() : hf_module(model, kMixture);
   }
   if (op.kind != OpKind::kNorm && op.kind != OpKind::kLinear && op.kind != OpKind::kConv) return "";
-  if (op.suffix != kWeightSuffix) return "";  // a parameter of a larger module
+  // A parameter of a larger module, or a module whose output all layers share.
+  if (op.suffix != kWeightSuffix || op.of_model) return "";
   const std::string special = std::string(op.tensor) + "/" + std::string(checkpoint_op(op.out));
   if (const HfName* name = find_name(model.names, special)) return name->module;
   const std::string_view separate = of_attention(op);

@@ -104,8 +104,8 @@ inline constexpr std::string_view kLayerEmbeddingLength = "embedding_length_per_
 
 // Those of other architectures that ask for a computation which Assay does not do, unless they are
 // 0.
-inline constexpr std::array<std::string_view, 4> kNotComputed = {
-    "attention.clamp_kqv", "attention.max_alibi_bias", kSharedKvLayers, kLayerEmbeddingLength};
+inline constexpr std::array<std::string_view, 2> kNotComputed = {"attention.clamp_kqv",
+                                                                 "attention.max_alibi_bias"};
 
 // llama_model_save_to_file() of llama.cpp states all of its variables, also those that it never
 // read for the file's architecture and that have these values then. Files that it wrote have a

@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include "model/op.h"
+#include "model/architecture.h"
 
 // What the layers of architectures are written with (architecture.cc): ops, and parts of several
 // ops that many layers have.
@@ -54,6 +54,14 @@ constexpr auto join(const std::array<OpSpec, kSizes>&... parts) {
   auto at = ops.begin();
   ((at = std::copy(parts.begin(), parts.end(), at)), ...);
   return ops;
+}
+
+template <size_t... kSizes>
+constexpr auto joined_variants(const std::array<LayerVariant, kSizes>&... parts) {
+  std::array<LayerVariant, (kSizes + ...)> all;
+  auto at = all.begin();
+  ((at = std::copy(parts.begin(), parts.end(), at)), ...);
+  return all;
 }
 
 // What the layers of several architectures have in common.
@@ -221,10 +229,38 @@ constexpr std::array<OpSpec, 4> fused_gated_ffn(Checkpoint in) {
   return ops;
 }
 // The last addition of a layer whose result is multiplied by a number of its own.
-constexpr std::array<OpSpec, 1> add_scaled_ffn(Checkpoint branch, std::string_view tensor) {
-  OpSpec op = add(C::kOutput, C::kAttnResidual, branch);
+constexpr std::array<OpSpec, 1> add_scaled(Checkpoint residual, Checkpoint branch,
+                                           std::string_view tensor) {
+  OpSpec op = add(C::kOutput, residual, branch);
   op.tensor = tensor;
   return {op};
+}
+// What a layer adds last of a token's embedding of its own (Gemma 3n, 4): gated by the stream, and
+// with a norm. The embedding has a norm of a product of the network's embedding added to it.
+constexpr std::array<OpSpec, 8> layer_embedding(Checkpoint stream) {
+  OpSpec rows = {OpKind::kEmbedding,     C::kPleEmbedding, W::kPle, {}, 0,
+                 "per_layer_token_embd", Presence::kNever};
+  OpSpec product = linear(C::kPleProj, C::kEmbedding, W::kPle, "per_layer_model_proj");
+  OpSpec normed = qk_norm(C::kPleProjNorm, C::kPleProj, W::kPle, "per_layer_proj_norm", W::kPle);
+  normed.input_over_root = true;
+  for (OpSpec* op : {&rows, &product, &normed}) op->of_model = true;
+  OpSpec sum = add(C::kPleInput, C::kPleProjNorm, C::kPleEmbedding);
+  sum.width = W::kPle;
+  sum.scale = 0.70710678F;  // 1 / sqrt(2)
+  return {rows,
+          product,
+          normed,
+          sum,
+          linear(C::kPleGate, stream, W::kPle, "inp_gate"),
+          OpSpec{OpKind::kActivation,
+                 C::kPleAct,
+                 W::kPle,
+                 {C::kPleInput, C::kPleGate},
+                 2,
+                 {},
+                 Presence::kNever},
+          linear(C::kPleOut, C::kPleAct, W::kHidden, "proj"),
+          norm(C::kPleNorm, C::kPleOut, "post_norm")};
 }
 // The two additions to the residual stream.
 constexpr std::array<OpSpec, 1> add_attn(Checkpoint branch) {

@@ -11,10 +11,12 @@ const OpSpec* find_spec(std::span<const OpSpec> layer, Checkpoint checkpoint) {
 }
 
 Width input_width(std::span<const OpSpec> layer, const OpSpec& op) {
-  return find_spec(layer, op.in.front())->width;
+  return op.in.front() == Checkpoint::kEmbedding ? Width::kHidden
+                                                 : find_spec(layer, op.in.front())->width;
 }
 
-std::vector<OpPlace> inputs_of(std::span<const OpSpec> layer, int n_layers, OpPlace op) {
+std::vector<OpPlace> inputs_of(std::span<const OpSpec> layer, int n_layers, OpPlace op,
+                               int kv_layer) {
   const auto output_of = [](int number) {
     return number < 0 ? OpPlace{Checkpoint::kEmbedding, -1} : OpPlace{Checkpoint::kOutput, number};
   };
@@ -24,8 +26,13 @@ std::vector<OpPlace> inputs_of(std::span<const OpSpec> layer, int n_layers, OpPl
   std::vector<OpPlace> places;
   if (spec == nullptr) return places;
   for (const Checkpoint input : spec->inputs()) {
-    places.push_back(input == Checkpoint::kOutput ? output_of(op.layer - 1)
-                                                  : OpPlace{input, op.layer});
+    if (input == Checkpoint::kOutput) {
+      places.push_back(output_of(op.layer - 1));
+    } else if (input == Checkpoint::kEmbedding) {
+      places.push_back({input, -1});
+    } else {
+      places.push_back({input, find_spec(layer, input) == nullptr ? kv_layer : op.layer});
+    }
   }
   return places;
 }

@@ -14,7 +14,7 @@ namespace assay {
 
 // What an op does with its inputs.
 enum class OpKind : uint8_t {
-  kEmbedding,     // of tokens, and of positions where they are learned
+  kEmbedding,     // of tokens, and of positions where they are learned; or a layer's own, of tokens
   kNorm,          // of one input, whole or a head at a time, with a weight for each element, if
                   // it names a tensor
   kLinear,        // weight · input, plus a bias
@@ -27,8 +27,8 @@ enum class OpKind : uint8_t {
                   // the network's activation of that sum of it
   kDelta,         // the gated delta rule of queries, keys and values in one, and of its two gates
   kActivation,    // of up, times a function of the gate where there is one
-  kAdd,           // of two inputs, the first the residual stream; times a number, if it names a
-                  // tensor that the file has
+  kAdd,           // of two inputs, the first the residual stream; times a number, its own or one
+                  // in a tensor, if it names one that the file has
   kSelect,        // the ids of the experts with the highest scores
   kWeigh,         // the weights of those experts; or of the shared one, by its score alone
   kExpertLinear,  // as kLinear, by the matrices of each token's experts, one after the other
@@ -90,6 +90,7 @@ enum class Width : uint8_t {
   kLinearHeads,
   kLinearGates,  // 2 kLinearHeads
   kLinearHead,
+  kPle,  // embedding_length_per_layer_input
 };
 
 // Whether a model file has a tensor.
@@ -101,7 +102,9 @@ inline constexpr std::string_view kWeightSuffix = ".weight";
 // Whose bias a kDelta reads beside its own tensor, which has no ".weight" in its name.
 inline constexpr std::string_view kStepTensor = "ssm_dt";
 
-// One op of a layer. As input, Checkpoint::kOutput stands for what enters the layer.
+// One op of a layer. As input, Checkpoint::kOutput stands for what enters the layer, and kEmbedding
+// for what enters the first. Keys and values that no op of the layer computes are those of an
+// earlier one.
 struct OpSpec {
   OpKind kind = OpKind::kNorm;
   Checkpoint out = Checkpoint::kOutput;
@@ -126,6 +129,12 @@ struct OpSpec {
   // What the tensor's name ends in, of a kNorm or kWeigh.
   std::string_view suffix = kWeightSuffix;
   bool over_root = false;  // of a kNorm: its weights are divided by the root of their number
+  // Of a kNorm: what it normalises is divided by the root of embedding_length before.
+  bool input_over_root = false;
+  // The tensor is in front of the layers: it has the rows, or columns, of each layer, one after the
+  // other; a norm's is that of all.
+  bool of_model = false;
+  float scale = 1.0F;  // of a kAdd: its sum is multiplied by it
 
   // Whether it is called so: "attn_q", or "ffn_gate_inp.scale" where it does not end in ".weight".
   std::string tensor_name() const {
@@ -148,9 +157,11 @@ const OpSpec* find_spec(std::span<const OpSpec> layer, Checkpoint checkpoint);
 // The size of the first input of a layer's op.
 Width input_width(std::span<const OpSpec> layer, const OpSpec& op);
 
-// What an op of a network of `n_layers` such layers reads, in the order of OpSpec::in. Empty for
-// the embedding, and for what the network does not compute.
-std::vector<OpPlace> inputs_of(std::span<const OpSpec> layer, int n_layers, OpPlace op);
+// What an op of a network of `n_layers` such layers reads, in the order of OpSpec::in; keys and
+// values that the layer does not compute are those of layer `kv_layer`. Empty for embeddings, and
+// for what the network does not compute.
+std::vector<OpPlace> inputs_of(std::span<const OpSpec> layer, int n_layers, OpPlace op,
+                               int kv_layer = -1);
 
 // The layer without the op that computes `checkpoint`: who read a rotation or norm reads its input;
 // who read a product does without it.

@@ -179,7 +179,7 @@ bool Chain::resolve(Op op, bool is_target) {
     }
     return false;
   }
-  if (op.checkpoint == Checkpoint::kEmbedding) {
+  if (network_.kind_of(op) == OpKind::kEmbedding && tokens_.empty()) {
     const std::vector<int64_t>& tokens = store_.known_tokens();
     for (const int64_t position : positions_) {
       const int64_t token =
@@ -304,7 +304,9 @@ std::shared_ptr<const Matrix> Chain::rows_for(Op op, std::shared_ptr<const Matri
 Inputs Chain::inputs(Op op, const Values& values) const {
   Inputs inputs;
   inputs.positions = positions_of(op);
-  inputs.tokens = tokens_;
+  for (size_t i = 0; i < tokens_.size(); ++i) {
+    if (!after_attention_.contains(op) || wanted_[i]) inputs.tokens.push_back(tokens_[i]);
+  }
   if (op == last_attention_) inputs.wanted = wanted_;
   inputs.other = [this, op, values](Op asked) -> std::shared_ptr<const Matrix> {
     auto known = values(asked);

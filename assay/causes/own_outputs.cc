@@ -216,7 +216,9 @@ class Walk {
   }
 
   bool can_compute(Op op, int64_t row, int64_t begin, const std::map<Op, Rows>& own) const {
-    if (op.checkpoint == Checkpoint::kEmbedding) return tokens_[static_cast<size_t>(row)].id >= 0;
+    if (network_.kind_of(op) == OpKind::kEmbedding) {
+      return tokens_[static_cast<size_t>(row)].id >= 0;
+    }
     if (reads_back(network_.kind_of(op)) && row >= static_cast<int64_t>(attended_)) {
       return false;
     }

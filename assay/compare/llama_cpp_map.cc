@@ -158,6 +158,9 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 {"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_ffn_out", "take": -1, "arch": ["granitemoe", "deepseek2", "glm4moe", "dots1", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next"]},
 
 {"regex": "(?:ffn_post_norm|post_mlp_norm)-([0-9]+)", "to": "layer_{N}_post_ffn_norm"},
+{"name": "pe_in-{N}", "to": "layer_{N}_ffn_residual", "arch": ["gemma4"]},
+{"name": "per_layer_embd_out-{N}", "to": "layer_{N}_ple_norm", "arch": ["gemma4"]},
+{"name": "per_layer_proj", "to": null, "arch": ["gemma4"]},
 {"name": "l_out-{N}", "to": "layer_{N}_output"},
 
 {"regex": "(?s:.*) \\((view|reshaped|permuted|cont|transposed|copy of .*)\\)", "to": null},

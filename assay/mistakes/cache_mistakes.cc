@@ -297,8 +297,15 @@ std::shared_ptr<const Matrix> rows_of(const OpContext& context, Op op, int64_t n
   return std::make_shared<Matrix>(network.compute(op, inputs));
 }
 
+// Whose keys and values a layer reads.
+int kv_layer(const Network& network, int layer) {
+  return network.model == nullptr ? layer
+                                  : static_cast<int>(network.model->config().kv_layer(layer));
+}
+
 void attend_to_other_layer(const OpContext& context, AttentionCall call, Kernels& kernels) {
-  const int layer = context.site.layer - static_cast<int>(context.parameter);
+  const int layer =
+      kv_layer(context.network, context.site.layer) - static_cast<int>(context.parameter);
   const std::vector<const Matrix*>& own = context.inputs.rows;
   std::shared_ptr<const Matrix> k;
   std::shared_ptr<const Matrix> v;
@@ -314,6 +321,24 @@ void attend_to_other_layer(const OpContext& context, AttentionCall call, Kernels
   kernels.run(call);
 }
 
+// The first layer that reads an earlier one's keys and values, and the layer before that which has
+// keys and values of the same kind; -1 where there are none.
+std::pair<int, int> shared_and_earlier(const ModelConfig& config) {
+  for (int layer = 0; layer < config.n_layers; ++layer) {
+    const int own = config.layer(layer).kv_layer;
+    for (int other = own; other-- > 0;) {
+      if (config.layer(other).window != config.layer(own).window) continue;
+      return {layer, other};
+    }
+  }
+  return {-1, -1};
+}
+
+bool shares_kv(const ModelConfig& config) {
+  return std::ranges::any_of(config.layers,
+                             [](const LayerConfig& layer) { return layer.kv_layer >= 0; });
+}
+
 // Of a cache that is found by another layer's number.
 Mistake other_layer_mistake() {
   return {.cause = "kv_layer",
@@ -325,7 +350,31 @@ Mistake other_layer_mistake() {
               },
           .edit = {.attention = attend_to_other_layer},
           .possible = [](const Network&, Op op) { return op.layer > 0; },
-          .grid = among({1, 2})};
+          // Layers of one kind are further apart where others are between them.
+          .grid =
+              [](const Network& network) {
+                const bool shared = network.model != nullptr && shares_kv(network.model->config());
+                return shared ? std::vector<double>{1, 2, 3, 4, 5, 6} : std::vector<double>{1, 2};
+              }};
+}
+
+// Of layers that share keys and values, where the engine has another layer's.
+Mistake shared_kv_mistake() {
+  return {.cause = "kv_layer",
+          .faults = {{.name = "shared-kv-of-earlier-layer",
+                      .group = kCache,
+                      .what = "a layer that shares keys and values reads those of an earlier one",
+                      .at = Checkpoint::kAttn,
+                      .unsupported_reason = needs("shared keys and values of several layers",
+                                                  [](const ModelConfig& config) {
+                                                    return shared_and_earlier(config).first >= 0;
+                                                  }),
+                      .in_arguments = true,
+                      .edit_model = [](Model& model) {
+                        const auto [layer, other] = shared_and_earlier(model.config());
+                        model.config().layers[static_cast<size_t>(layer)].kv_layer = other;
+                        return layer;
+                      }}}};
 }
 
 // What no comparison names.
@@ -356,6 +405,7 @@ std::vector<Mistake> cache_mistakes() {
   for (const bool after_prompt : {false, true}) mistakes.push_back(ring_mistake(after_prompt));
   mistakes.push_back(full_cache_mistake());
   mistakes.push_back(other_layer_mistake());
+  mistakes.push_back(shared_kv_mistake());
   for (auto part : {type_mistakes(), unnamed_cache_mistakes()}) {
     for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
   }

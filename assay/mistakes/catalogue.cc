@@ -21,9 +21,9 @@ const std::vector<Mistake>& mistake_catalogue() {
   static const std::vector<Mistake> catalogue = [] {
     std::vector<Mistake> all;
     for (auto part :
-         {embedding_mistakes(), norm_mistakes(), norm_weight_mistakes(), norm_number_mistakes(),
-          linear_mistakes(), rope_mistakes(), attention_mistakes(), conv_mistakes(),
-          linear_attention_mistakes(), feed_forward_mistakes(), expert_mistakes(),
+         {embedding_mistakes(), layer_embedding_mistakes(), norm_mistakes(), norm_weight_mistakes(),
+          norm_number_mistakes(), linear_mistakes(), rope_mistakes(), attention_mistakes(),
+          conv_mistakes(), linear_attention_mistakes(), feed_forward_mistakes(), expert_mistakes(),
           residual_mistakes(), parallel_mistakes(), fused_mistakes(), layer_mistakes(),
           rounded_sum_mistakes(), output_mistakes(), number_mistakes()}) {
       for (Mistake& mistake : part) all.push_back(std::move(mistake));
@@ -59,7 +59,7 @@ bool concerns(const Mistake& mistake, const Network& network, Op op) {
   if (mistake.change || edit.after) return true;
   switch (kind) {
     case OpKind::kEmbedding:
-      return edit.get_rows || edit.scale;
+      return edit.get_rows || edit.scale || (edit.heads && is_in_layer(op.checkpoint));
     case OpKind::kNorm:
       return edit.norm || (edit.activate && network.has_own_activation(op));
     case OpKind::kLinear:

@@ -56,8 +56,8 @@ struct Injected {
   // matrix are taken for. `at` is not read.
   std::optional<TensorType> type = {};
   std::function<void(std::span<std::byte> matrix)> misread = {};
-  // What no edit of a call does.
-  std::function<void(Model&)> edit_model = {};
+  // What no edit of a call does; gives the layer where it is found.
+  std::function<int(Model&)> edit_model = {};
 };
 
 // A result of an op as it is with a mistake; empty if it cannot have that.
@@ -120,6 +120,7 @@ std::vector<Mistake> conv_mistakes();
 std::vector<Mistake> linear_attention_mistakes();  // with those of attention that has a gate
 std::vector<Mistake> fused_mistakes();
 std::vector<Mistake> layer_mistakes();
+std::vector<Mistake> layer_embedding_mistakes();
 std::vector<Mistake> feed_forward_mistakes();
 std::vector<Mistake> expert_mistakes();
 std::vector<Mistake> parallel_mistakes();

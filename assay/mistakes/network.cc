@@ -86,7 +86,7 @@ std::optional<int64_t> Network::columns(Op op, const std::vector<int64_t>& input
   };
   switch (kind_of(op)) {
     case OpKind::kEmbedding:
-      return model->token_embedding.columns;
+      return width(op);
     case OpKind::kRope:
       return if_fits(inputs[0] % rope_at(op).head_dim == 0, inputs[0]);
     case OpKind::kAttention: {
@@ -176,9 +176,8 @@ bool Network::has_own_activation(Op op) const {
 
 float Network::scale_at(Op op) const {
   const OpSpec* spec = op.layer < 0 ? nullptr : find_spec(layer(op.layer), op.checkpoint);
-  if (model == nullptr || spec == nullptr || spec->kind != OpKind::kAdd || spec->tensor.empty()) {
-    return 1.0F;
-  }
+  if (model == nullptr || spec == nullptr || spec->kind != OpKind::kAdd) return 1.0F;
+  if (spec->tensor.empty()) return spec->scale;
   return model->layers[static_cast<size_t>(op.layer)].extra.scale;
 }
 
@@ -236,6 +235,22 @@ Matrix Network::look_up(const OpContext& context, const KernelHooks& hooks) cons
   return out;
 }
 
+Matrix Network::look_up_of_layer(const OpContext& context, const KernelHooks& hooks) const {
+  const std::vector<int32_t>& tokens = context.inputs.tokens;
+  const auto count = std::ssize(tokens);
+  const ModelConfig& config = model->config();
+  Matrix rows(count, model->ple_embedding.columns);
+  run_hooked(hooks.get_rows, context,
+             GetRowsCall{model->ple_embedding, tokens.data(), count, rows.values.data()}, cpu());
+  Matrix out(count, config.ple_length);
+  run_hooked(hooks.heads, context,
+             HeadsCall{rows.values.data(), nullptr, config.ple_parts(context.op().layer), count, 1,
+                       out.values.data()},
+             *reference_);
+  scale(context, hooks, config.ple_factor(), out, *reference_);
+  return out;
+}
+
 Matrix Network::compute(Op op, const Inputs& inputs) const {
   return compute(op, inputs, {}, 0);
 }
@@ -255,7 +270,7 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
   const Op op = context.op();
   switch (kind_of(op)) {
     case OpKind::kEmbedding:
-      return look_up(context, hooks);
+      return op.layer < 0 ? look_up(context, hooks) : look_up_of_layer(context, hooks);
     case OpKind::kNorm: {
       Matrix out(x[0]->rows, model != nullptr ? width(op) : x[0]->columns);
       NormCall call = norm_call(op);

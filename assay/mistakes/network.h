@@ -110,7 +110,11 @@ struct Network {
   void set_layer(bool is_rotary, bool is_gated);
 
   // What the op reads, in the order of Inputs::rows. Empty for the embedding.
-  std::vector<Op> inputs(Op op) const { return inputs_of(layer(op.layer), n_layers, op); }
+  std::vector<Op> inputs(Op op) const {
+    const bool in_model = model != nullptr && op.layer >= 0 && op.layer < n_layers;
+    const int kv_layer = in_model ? model->config().layer(op.layer).kv_layer : -1;
+    return inputs_of(layer(op.layer), n_layers, op, kv_layer);
+  }
 
   // Whether it can be computed from its inputs.
   bool can_compute(Op op) const;
@@ -154,6 +158,7 @@ struct Network {
   std::vector<OpSpec> layer_{common_layer().begin(), common_layer().end()};
   Matrix compute_hooked(const OpContext& context, const KernelHooks& hooks) const;
   Matrix look_up(const OpContext& context, const KernelHooks& hooks) const;
+  Matrix look_up_of_layer(const OpContext& context, const KernelHooks& hooks) const;
   Matrix of_convolution(const OpContext& context, const KernelHooks& hooks) const;
   Matrix of_delta(const OpContext& context, const KernelHooks& hooks) const;
   void activate_in_place(const OpContext& context, const KernelHooks& hooks, const float* gate,

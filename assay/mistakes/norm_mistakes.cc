@@ -277,6 +277,12 @@ std::string eps_text(const Network& network, double value) {
                      number_unlike(right, value, 3));
 }
 
+// Of what is normalised as it is.
+bool has_plain_eps(const Network& network, Op op) {
+  const OpSpec* spec = op.layer < 0 ? nullptr : find_spec(network.layer(op.layer), op.checkpoint);
+  return spec == nullptr || !spec->input_over_root;
+}
+
 // No engine takes more for an eps: what is nearer to a larger one is a norm times a factor.
 std::vector<double> eps_grid(const Network&) {
   std::vector<double> grid = {0};
@@ -326,6 +332,7 @@ std::vector<Mistake> norm_mistakes() {
       {.cause = "eps",
        .text = eps_text,
        .edit = edited([](NormCall& call, double eps) { call.eps = static_cast<float>(eps); }),
+       .possible = has_plain_eps,
        .grid = eps_grid,
        .refine = true,
        .faults = {{"eps-wrong", FaultGroup::kNorm, "eps is 1e-6 for 1e-5, or 1e-5 for another",

@@ -46,7 +46,8 @@ Op attention_output(Op op) {
 }
 
 bool is_of_stream(const Network&, Op op) {
-  return op.checkpoint == kAttn || op.checkpoint == kFfn;
+  return op.checkpoint == kAttn || op.checkpoint == kFfn ||
+         op.checkpoint == Checkpoint::kFfnResidual;
 }
 
 bool is_after_ffn(const Network&, Op op) {

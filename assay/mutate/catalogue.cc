@@ -73,7 +73,7 @@ FaultPlace find_place(const Mistake& mistake, const Injected& injected,
 
 Injection inject(const Mistake& mistake, const Injected& injected, bool in_one_layer,
                  const FaultSite& site) {
-  if (injected.edit_model) injected.edit_model(site.model);
+  const int edited_layer = injected.edit_model ? injected.edit_model(site.model) : 0;
   const auto network =
       std::make_shared<mistakes::Network>(mistakes::Network::of_model(site.model, 1));
   network->n_prompt = 1;  // prompts go through it in one
@@ -84,8 +84,8 @@ Injection inject(const Mistake& mistake, const Injected& injected, bool in_one_l
       .in_arguments = injected.in_arguments};
   if (injected.type) {
     injection.found_at = find_matrix(site.model, site.layer, *injected.type).place;
-  } else if (injected.edit_model && !computes(site.model, injected.at)) {
-    injection.found_at.checkpoint = site.model.config().layer(0).ops.front().out;
+  } else if (injected.edit_model) {
+    injection.found_at = {.checkpoint = injected.at, .layer = edited_layer};
   }
   std::vector<Checkpoint> checkpoints = checkpoints_of(injected);
   if (injected.type) checkpoints = {injection.found_at.checkpoint};

@@ -50,6 +50,7 @@ class Lister {
     for (const auto& [name, values] : config_.hf.rope_factors) {
       add(name, nullptr, {std::ssize(values)}, 0.0F, 0.0F).values = values;
     }
+    for (const OpSpec& op : tables_of_layers()) add_table_of_layers(op);
     for (int64_t layer = 0; layer < model_.n_layers; ++layer) add_layer(layer);
     const double gain = tied ? kLogitDeviation / (static_cast<double>(deviation) *
                                                   std::sqrt(static_cast<double>(width)))
@@ -98,12 +99,37 @@ class Lister {
     if (bias) add(name + ".bias", op, dims, 0.0F, gain * kBiasDeviation);
   }
 
+  // Ops whose tensors are in front of the layers.
+  std::vector<OpSpec> tables_of_layers() const {
+    std::vector<OpSpec> ops = model_.layers.front().ops;
+    std::erase_if(ops, [](const OpSpec& op) { return !op.of_model; });
+    return ops;
+  }
+
+  void add_table_of_layers(const OpSpec& op) {
+    const std::string name(op.tensor);
+    const int64_t all = model_.n_layers * model_.ple_length;
+    if (op.kind == OpKind::kNorm) {
+      add_norm(name, nullptr, {model_.ple_length}, 1.0F, false);
+    } else if (op.kind == OpKind::kLinear) {  // as precise in every type of file
+      add_matrix(name, nullptr, {model_.embedding_length, all}, 1.0, false);
+      tensors_.back().is_matrix = false;
+    } else {
+      add(name + ".weight", nullptr, {all, model_.n_vocab}, 0.0F, 1.0F / model_.ple_factor())
+          .is_matrix = true;
+    }
+  }
+
   void add_layer(int64_t layer) {
     const std::string prefix = fmt::format("blk.{}.", layer);
     const LayerConfig& own = model_.layer(layer);
     const std::span<const OpSpec> ops = own.ops;
     for (size_t i = 0; i < ops.size();) {
       const OpSpec& op = ops[i];
+      if (op.of_model) {
+        ++i;
+        continue;
+      }
       const std::string name = prefix + std::string(op.tensor);
       if (op.kind == OpKind::kLinear) {
         int64_t rows = 0;  // of all ops that share the tensor

@@ -131,7 +131,8 @@ void choose_types(const SynthConfig& config, const FileType& mix, bool pure,
   for (SynthTensor& tensor : tensors) {
     const Part part(tensor.name);
     if (!tensor.is_matrix) continue;
-    const bool output = part.name == "output" || (config.hf.tied && part.name == "token_embd");
+    const bool is_table = part.name == "token_embd" || part.name == "per_layer_token_embd";
+    const bool output = part.name == "output" || (config.hf.tied && is_table);
     TensorType type = mix.base;
     if (quantised && !pure) {
       if (mix.base == TensorType::kMXFP4) {

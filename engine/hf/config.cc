@@ -60,8 +60,8 @@ constexpr Feature kFlags[] = {{"alibi", false},
                               {"scale_attn_by_inverse_layer_idx", false},
                               {"scale_attn_weights", true},
                               {"rope_interleave", true}};
-// These are refused wherever they are not 0: layers that read keys and values of others, and
-// embeddings of each layer.
+// These are refused wherever they are not 0, but for architectures that may have them: layers that
+// read keys and values of others, and embeddings of each layer.
 constexpr const char* kSizes[] = {"num_kv_shared_layers", "hidden_size_per_layer_input"};
 // These are refused wherever they are not null.
 constexpr const char* kObjects[] = {"quantization_config", "clip_qkv", "attention_chunk_size"};
@@ -91,8 +91,9 @@ void refuse_features(const ConfigObject& object, const HfConfig& config) {
     if (object.flag(feature.key) == feature.neutral) continue;
     object.refuse(feature.key, "asks for what Assay does not compute");
   }
+  const bool may_have = has_checkpoint(*config.architecture, Checkpoint::kPleInput);
   for (const char* key : kSizes) {
-    if (object.whole_or_zero(key, kMaxWidth, 0) > 0) {
+    if (!may_have && object.whole_or_zero(key, kMaxWidth, 0) > 0) {
       object.refuse(key, "is not 0", "Assay does not compute what it asks for");
     }
   }

@@ -44,6 +44,8 @@ struct HfConfig {
   int64_t n_ignored_layers = 0;  // behind the network's own, which transformers does not read
   int64_t context_length = 0;
   int64_t feed_forward_length = 0;
+  int64_t n_shared_kv_layers = 0;  // the last, which read keys and values of earlier ones
+  int64_t ple_length = 0;          // of a token's embedding in each layer; 0: they have none
   DeltaShape delta;                // of linear attention; else without heads
   int64_t rotary_dim = 0;          // 0 where positions are learned
   bool tied = false;               // the output matrix is the token embedding
@@ -61,6 +63,8 @@ struct HfConfig {
   std::deque<std::string> made;  // what metadata's arrays point to
   // Divisors of the rotary frequencies, [rotary_dim / 2] each, by the name of their tensor.
   std::map<std::string, std::vector<float>> rope_factors;
+
+  bool shares_kv(int64_t layer) const { return layer >= n_layers - n_shared_kv_layers; }
 };
 
 // Reads `json` as the config.json of a model whose architecture Assay knows. Keys that do not

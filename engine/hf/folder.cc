@@ -13,11 +13,13 @@
 #include "base/json_file.h"
 #include "engine/hf/config.h"
 #include "engine/hf/expert_tensors.h"
+#include "engine/hf/folder_weights.h"
 #include "engine/hf/keys.h"
 #include "engine/hf/linear_attention.h"
 #include "engine/hf/parts.h"
 #include "engine/hf/safetensors.h"
 #include "engine/hf/tensor_forms.h"
+#include "engine/model_config.h"
 #include "kernels/reference/dequantize.h"
 #include "model/hyperparameter_keys.h"
 
@@ -27,164 +29,17 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kConfig[] = "config.json";
-constexpr char kWeights[] = "model.safetensors";
-constexpr char kIndex[] = "model.safetensors.index.json";
-constexpr int64_t kMaxIndexBytes = int64_t{64} << 20;
-
-// Buffers that older versions of transformers saved with the weights: masks, and the frequencies
-// of the rotation, which config.json states.
-constexpr std::string_view kBuffers[] = {".attn.bias",      ".attn.masked_bias",
-                                         ".attention.bias", ".attention.masked_bias",
-                                         ".inv_freq",       ".position_ids"};
-
-bool is_buffer(std::string_view name) {
-  return std::ranges::any_of(kBuffers, [&](std::string_view end) { return name.ends_with(end); });
-}
 
 bool is_there(const fs::path& path) {
   std::error_code failed;
   return fs::exists(path, failed);
 }
 
-// The tensors of a folder, by their names in transformers; remembers which were taken.
-class Weights {
- public:
-  // Opens the files and appends them to `files`.
-  Weights(const std::string& folder, std::vector<MappedFile>& files) {
-    const fs::path path(folder);
-    if (is_there(path / kWeights)) {
-      add(files.emplace_back((path / kWeights).string()));
-    } else if (is_there(path / kIndex)) {
-      read_shards(path, files);
-    } else {
-      throw Error(fmt::format("holds neither {} nor {}", kWeights, kIndex), folder,
-                  "Assay reads weights in the safetensors format");
-    }
-  }
-
-  // Leaves the tensors of the text alone, under the names that they have without the other
-  // networks.
-  void keep_text() {
-    static constexpr std::string_view kOthers[] = {"vision_tower.", "multi_modal_projector.",
-                                                   "visual.",       "audio_tower.",
-                                                   "embed_vision.", "embed_audio."};
-    static constexpr std::string_view kOfText = "language_model.";
-    static constexpr std::string_view kOfModel = "model.";
-    for (auto all = std::exchange(tensors_, {}); !all.empty();) {
-      auto node = all.extract(all.begin());
-      std::string& name = node.key();
-      const bool in_model = name.starts_with(kOfModel);
-      const std::string rest = in_model ? name.substr(kOfModel.size()) : name;
-      if (std::ranges::any_of(kOthers, [&](auto other) { return rest.starts_with(other); }))
-        continue;
-      if (rest.starts_with(kOfText)) {
-        name = (in_model ? std::string(kOfModel) : "") + rest.substr(kOfText.size());
-      }
-      node.mapped().tensor.name = name;
-      const auto kept = tensors_.insert(std::move(node));
-      if (!kept.inserted) fail(kept.node.key(), "is there under two names");
-    }
-  }
-
-  // Names are looked up without their first part where the files lack it, as those of a model
-  // without its head do: "wte.weight" for "transformer.wte.weight".
-  void drop_prefix(std::string_view module) {
-    const size_t dot = module.find('.');
-    if (dot == std::string_view::npos || find(std::string(module) + ".weight") != nullptr) return;
-    const std::string_view prefix = module.substr(0, dot + 1);
-    if (tensors_.contains(std::string(module.substr(dot + 1)) + ".weight")) dropped_ = prefix;
-  }
-
-  // Null if there is none.
-  const StoredTensor* find(const std::string& name) {
-    const auto found = tensors_.find(
-        !dropped_.empty() && name.starts_with(dropped_) ? name.substr(dropped_.size()) : name);
-    if (found == tensors_.end()) return nullptr;
-    taken_.insert(found->first);
-    return &found->second.tensor;
-  }
-
-  [[noreturn]] void fail(const std::string& name, const std::string& what,
-                         const std::string& hint = {}) const {
-    const auto found = tensors_.find(name);
-    throw Error(fmt::format("tensor '{}' {}", name, what),
-                found == tensors_.end() ? std::string() : found->second.file, hint);
-  }
-
-  // Those of `ignored` modules may be left over.
-  void reject_leftovers(std::string_view model_type,
-                        const std::vector<std::string>& ignored) const {
-    for (const auto& entry : tensors_) {
-      const std::string& name = entry.first;
-      const bool is_ignored = std::ranges::any_of(
-          ignored, [&](const std::string& prefix) { return name.starts_with(prefix); });
-      if (taken_.contains(name) || is_buffer(name) || is_ignored) continue;
-      fail(name, fmt::format("is not one that Assay uses for model_type '{}'", model_type),
-           "the model computes something that Assay does not know");
-    }
-  }
-
- private:
-  struct Entry {
-    StoredTensor tensor;
-    std::string file;
-  };
-
-  void add(const MappedFile& file) {
-    for (StoredTensor& tensor : read_safetensors(file)) {
-      const std::string name = tensor.name;
-      const auto [at, is_first] = tensors_.try_emplace(name, Entry{std::move(tensor), file.path()});
-      if (!is_first) {
-        throw Error(fmt::format("tensor '{}' is in {} too", name, at->second.file), file.path(),
-                    "the folder holds files of two models");
-      }
-    }
-  }
-
-  void read_shards(const fs::path& folder, std::vector<MappedFile>& files) {
-    const std::string path = (folder / kIndex).string();
-    const rapidjson::Document index = read_json_file(path, kMaxIndexBytes, "fetch the model again");
-    if (!index.IsObject() || !index.HasMember("weight_map") || !index["weight_map"].IsObject()) {
-      throw Error("holds no object 'weight_map'", path, "fetch the model again");
-    }
-    std::set<std::string> names;
-    for (const auto& member : index["weight_map"].GetObject()) {
-      const std::string name = member.value.IsString() ? json_text_of(member.value) : "";
-      // A plain name: no index may make Assay read outside of its folder.
-      if (!name.ends_with(".safetensors") || name.find('/') != std::string::npos ||
-          name.find('\0') != std::string::npos) {
-        throw Error(fmt::format("tensor '{}' is listed in '{}', which is not a safetensors file "
-                                "of this folder",
-                                json_text_of(member.name), name),
-                    path);
-      }
-      names.insert(name);
-    }
-    for (const std::string& name : names) files.emplace_back((folder / name).string());
-    for (const MappedFile& file : files) {
-      if (file.path().ends_with(".safetensors")) add(file);
-    }
-    for (const auto& member : index["weight_map"].GetObject()) {
-      const auto found = tensors_.find(json_text_of(member.name));
-      if (found != tensors_.end() &&
-          fs::path(found->second.file).filename() == json_text_of(member.value)) {
-        continue;
-      }
-      throw Error(fmt::format("tensor '{}' is not in {}", json_text_of(member.name),
-                              json_text_of(member.value)),
-                  path, "fetch the model again");
-    }
-  }
-
-  std::map<std::string, Entry, std::less<>> tensors_;
-  std::set<std::string, std::less<>> taken_;
-  std::string dropped_;
-};
-
 // The tensors of the GGUF file that the folder stands for.
 class TensorList {
  public:
-  TensorList(const std::string& folder, HfConfig& config, Weights& weights, GgufContent& content)
+  TensorList(const std::string& folder, HfConfig& config, FolderWeights& weights,
+             GgufContent& content)
       : folder_(folder), config_(config), weights_(weights), content_(content) {}
 
   void build() {
@@ -204,6 +59,7 @@ class TensorList {
           content_.made.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
       put(name, {TensorType::kF32, {std::ssize(values)}, std::as_bytes(std::span(kept))});
     }
+    add_tables_of_layers();
     for (int64_t layer = 0; layer < config_.n_layers; ++layer) add_layer(layer);
     for (const std::string_view key : hyperparameter::kXieluKeys) {
       if (content_.metadata.contains(key)) read_number_of_layers(key);
@@ -211,6 +67,11 @@ class TensorList {
     std::vector<std::string> ignored;
     for (int64_t i = 0; i < config_.n_ignored_layers; ++i) {
       ignored.push_back(fmt::format("{}.{}.", config_.model->layers, config_.n_layers + i));
+    }
+    for (int64_t i = config_.n_layers - config_.n_shared_kv_layers; i < config_.n_layers; ++i) {
+      for (const char* module : {"k_proj", "v_proj", "k_norm", "v_norm"}) {
+        ignored.push_back(fmt::format("{}.{}.self_attn.{}.", config_.model->layers, i, module));
+      }
     }
     if (!config_.model->left_out.empty()) ignored.emplace_back(config_.model->left_out);
     weights_.reject_leftovers(config_.model->model_type, ignored);
@@ -414,6 +275,27 @@ class TensorList {
     if (!std::ranges::equal(matrix->data, embedding->data)) add(output, "", "");
   }
 
+  // What is in front of the layers, with parts of each.
+  void add_tables_of_layers() {
+    if (config_.ple_length == 0) return;
+    for (const LayerVariant& variant : config_.architecture->variants) {
+      for (const OpSpec& op : variant.ops) {
+        if (op.of_model && !names_.contains(std::string(op.tensor) + ".weight")) {
+          require(op, "", "");
+        }
+      }
+    }
+  }
+
+  // A tensor of Gemma 4's by which layers differ, and the key that says which have it.
+  void check_agrees(int64_t layer, std::string_view tensor, const char* key, bool has) const {
+    if (has == has_part(config_, layer, tensor)) return;
+    throw Error(fmt::format("layer {} {} {}.weight, which {} in {} {}", layer,
+                            has ? "has" : "lacks", hf_module(*config_.model, tensor), key, kConfig,
+                            has ? "does not ask for" : "asks for"),
+                folder_);
+  }
+
   void add_layer(int64_t layer) {
     const Architecture& architecture = *config_.architecture;
     const std::string from = fmt::format("{}.{}.", config_.model->layers, layer);
@@ -421,7 +303,9 @@ class TensorList {
     std::set<std::string> done;
     const auto add_all = [&](std::span<const OpSpec> ops) {
       for (const OpSpec& op : ops) {
-        if (!op.tensor.empty() && done.insert(op.tensor_name()).second) add(op, from, to);
+        const bool is_left_out = op.of_model || (is_of_kv(op.tensor) && config_.shares_kv(layer));
+        if (op.tensor.empty() || is_left_out) continue;
+        if (done.insert(op.tensor_name()).second) add(op, from, to);
       }
     };
     add_all(architecture.layer);
@@ -429,14 +313,12 @@ class TensorList {
     const auto has = [&](std::string_view stem) {
       return names_.contains(to + std::string(stem) + ".weight");
     };
+    if (architecture.windowed_heads) {
+      check_agrees(layer, "attn_v", "attention_k_eq_v", has("attn_v"));
+      check_agrees(layer, "ffn_gate_inp", "enable_moe_block", has("ffn_gate_inp"));
+      check_agrees(layer, "inp_gate", "hidden_size_per_layer_input", has("inp_gate"));
+    }
     for (const LayerVariant& variant : architecture.variants) {
-      if (variant.without == "attn_v" && has("attn_v") != has_part(config_, layer, "attn_v")) {
-        throw Error(
-            fmt::format("layer {} {} a product of its values, and attention_k_eq_v in {} "
-                        "is {}",
-                        layer, has("attn_v") ? "has" : "lacks", kConfig, config_.keys_as_values),
-            folder_);
-      }
       if (variant.without != "ffn_norm" || has(variant.without) != config_.parallel_residual)
         continue;
       throw Error(fmt::format("layer {} {} the norm before its feed-forward, and "
@@ -449,13 +331,13 @@ class TensorList {
       return key == "use_parallel_residual" && config_.parallel_residual;
     };
     for (const OpSpec& op : layer_ops(architecture, has, is_true)) {
-      if (!op.tensor.empty()) check_has(op, from, to);
+      if (!op.tensor.empty() && !op.of_model) check_has(op, from, to);
     }
   }
 
   const std::string& folder_;
   HfConfig& config_;
-  Weights& weights_;
+  FolderWeights& weights_;
   GgufContent& content_;
   std::set<std::string> names_;
 };
@@ -486,7 +368,7 @@ GgufContent read_hf_folder(const std::string& path) {
   }
   HfConfig config =
       read_hf_config({reinterpret_cast<const char*>(text.data()), text.size()}, config_path);
-  Weights weights(path, content.files);
+  FolderWeights weights(path, content.files);
   if (config.is_part) weights.keep_text();
   content.metadata = std::move(config.metadata);
   content.made = std::move(config.made);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "engine/hf/linear_attention.h"
+#include "engine/model_config.h"
 
 namespace assay {
 namespace {
@@ -123,6 +124,8 @@ bool has_part(const HfConfig& config, int64_t layer, std::string_view tensor) {
   if (tensor == "ffn_gate_inp") return parts.experts[static_cast<size_t>(layer)];
   if (tensor == "ffn_norm") return !config.parallel_residual;
   if (tensor == "attn_norm_2") return parts.two_norms;
+  if (is_of_kv(tensor) && config.shares_kv(layer)) return false;
+  if (tensor == "inp_gate") return config.ple_length > 0;
   if (tensor == "attn_v") return parts.values.empty() || parts.values[static_cast<size_t>(layer)];
   if (tensor == "attn_q_norm" || tensor == "attn_k_norm") return parts.head_norms;
   if (tensor == "attn_q") return !config.has_q_lora && !parts.conv[static_cast<size_t>(layer)];

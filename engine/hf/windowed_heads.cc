@@ -80,6 +80,27 @@ Heads whole_heads(const ConfigObject& object, const HfConfig& config, const Head
   return whole;
 }
 
+// Layers that read keys and values of others, which may be twice as wide, and embeddings of each
+// layer. Where there are none the keys are 0, without which llama.cpp loads no file.
+void read_layers_that_share(const ConfigObject& object, HfConfig& config, Keys& keys) {
+  constexpr char kVocabulary[] = "vocab_size_per_layer_input";
+  config.n_shared_kv_layers = object.whole_or_zero("num_kv_shared_layers", config.n_layers - 1, 0);
+  config.ple_length = object.whole_or_zero("hidden_size_per_layer_input", kMaxWidth, 0);
+  if (config.ple_length > 0 && object.whole({kVocabulary}, kMaxWidth) != config.n_vocab) {
+    object.refuse(kVocabulary, fmt::format("is not vocab_size, {}", config.n_vocab),
+                  "Assay runs models whose layers have embeddings of all tokens");
+  }
+  keys.whole(hyperparameter::kSharedKvLayers, config.n_shared_kv_layers);
+  keys.whole(hyperparameter::kLayerEmbeddingLength, config.ple_length);
+  if (!object.flag("use_double_wide_mlp")) return;
+  std::vector<int32_t> lengths;
+  for (int64_t layer = 0; layer < config.n_layers; ++layer) {
+    const int64_t times = config.shares_kv(layer) ? 2 : 1;
+    lengths.push_back(static_cast<int32_t>(times * config.feed_forward_length));
+  }
+  keys.wholes(hyperparameter::kFeedForwardLength, lengths);
+}
+
 }  // namespace
 
 void read_windowed_heads(const ConfigObject& object, HfConfig& config, Keys& keys) {
@@ -97,9 +118,7 @@ void read_windowed_heads(const ConfigObject& object, HfConfig& config, Keys& key
     counts.push_back(static_cast<int32_t>(windowed ? usual.count : whole.count));
   }
   keys.wholes(hyperparameter::kHeadCountKv, counts);
-  // As converters write it, without which llama.cpp loads no file.
-  keys.whole(hyperparameter::kSharedKvLayers, 0);
-  keys.whole(hyperparameter::kLayerEmbeddingLength, 0);
+  read_layers_that_share(object, config, keys);
 }
 
 }  // namespace assay

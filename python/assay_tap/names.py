@@ -62,6 +62,15 @@ LAYER = (
     "shared_norm",
     "ffn_out",
     "post_ffn_norm",
+    "ffn_residual",
+    "ple_embedding",
+    "ple_proj",
+    "ple_proj_norm",
+    "ple_input",
+    "ple_gate",
+    "ple_act",
+    "ple_out",
+    "ple_norm",
     "output",
 )
 LAST = (

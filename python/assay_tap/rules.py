@@ -18,6 +18,7 @@ from .rule import Rule, first, model_logits
 CONVOLUTION = ("causal_conv1d_fn", "causal_conv1d_update")
 DELTA_RULE = ("torch_chunk_gated_delta_rule", "torch_recurrent_gated_delta_rule")
 ATTENTION = "eager_attention_forward"
+OF_ALL_LAYERS = ("ple_embedding", "ple_proj", "ple_proj_norm", "ple_input")
 HEAD_NORMS = ("q_norm", "k_norm", "v_norm", "q_rope_norm", "k_rope_norm")
 
 
@@ -66,6 +67,7 @@ class _Layer:
         self._modules = modules
         self._network, self._config, self._heads = network, config, heads_of(config, index)
         self._number = "{0}" if index == "*" else index
+        self._index = index
         self._layer = f"{network['layers']}.{index}"
         self._entering = Rule(self._layer, "", of="input")
         self._ops = [op for op in network["layer"] if op[1] != "norm" or not op[4] or op[4] in modules]
@@ -81,6 +83,8 @@ class _Layer:
     def _rule(self, out, kind, inputs, module):
         if out == "output":
             return Rule(self._layer, "")
+        if out in OF_ALL_LAYERS:
+            return self._of_all_layers(out)
         if self._has("linear_qkv") and (rule := self._linear_attention(out, module)):
             return rule
         if kind == "heads" and inputs == ["q_and_gate"]:
@@ -195,6 +199,22 @@ class _Layer:
             return Rule(f"{self._layer}.{self._network_module('attn_out')}", "", of="input", change=in_order)
         return None
 
+    def _of_all_layers(self, out):
+        """What modules in front of the layers compute for all of them: the layer's own part."""
+        count, index = self._config.num_hidden_layers, self._index
+
+        def part(value):  # of [..., layers * n]
+            return value.unflatten(-1, (count, -1))[..., index, :]
+
+        embedding = Rule(self._network["per_layer_token_embd"], "", change=part)
+        normed = Rule(self._network["per_layer_proj_norm"], "", change=lambda value: value[..., index, :])
+        if out == "ple_input":
+            return replace(
+                normed, beside=embedding, change=lambda value, other: (value[..., index, :] + other) * 0.5**0.5
+            )
+        product = Rule(self._network["per_layer_model_proj"], "", change=part)
+        return {"ple_embedding": embedding, "ple_proj": product, "ple_proj_norm": normed}[out]
+
     def _network_module(self, out):
         return next(op[4] for op in self._ops if op[0] == out)
 
@@ -298,7 +318,7 @@ def layer_of(network, config, modules):
 def _describes(network, modules, parameters):
     """Whether these are of that network: each linear module is there, and no other has weights."""
     known = tuple(f"{op[4]}." for op in network["layer"] if op[4])
-    linear = {op[4] for op in network["layer"] if op[1] == "linear"}
+    linear = {op[4] for op in network["layer"] if op[1] == "linear" and op[4]}
     return linear <= modules | parameters and all(
         name.startswith(known) for name in parameters if name.endswith(".weight")
     )
@@ -328,7 +348,9 @@ def rules_for(model):
         layers[index] = {**network, "layer": layer_of(network, model.config, paths)}
         if not _describes(layers[index], paths, parameters.get(index, set())):
             return rules_for_any(model)
+    own_parts = any(op[0] in OF_ALL_LAYERS for layer in layers.values() for op in layer["layer"])
     alike = len({frozenset(paths) for paths in modules.values()}) == 1 and not has_own_heads(model.config)
+    alike = alike and not own_parts
     rules = [
         rule
         for index, layer in (layers.items() if not alike else [("*", layers[0])])

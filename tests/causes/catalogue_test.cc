@@ -237,6 +237,7 @@ INSTANTIATE_TEST_SUITE_P(
             "gemma4",
             {"attention_window", "attention_scale", "rope_base", "rope_scaling", "rope_dimensions",
              "qk_norm", "norm_order", "norm_kind", "layer_scale", "logit_softcap"}},
+        Feature{"gemma4-ple", {"layer_embedding", "kv_layer", "norm_order", "layer_scale"}},
         Feature{"gemma4-moe",
                 {"router_scale", "router_weights", "norm_order", "norm_kind", "shared_expert",
                  "experts_used", "expert_order"}},

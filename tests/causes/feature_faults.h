@@ -6,7 +6,15 @@
 namespace assay {
 
 // Faults in what some networks have beside the usual.
-inline const std::set<std::string> kOfFeatures = {"router-input-scale-missing",
+inline const std::set<std::string> kOfFeatures = {"ple-missing",
+                                                  "ple-of-next-layer",
+                                                  "ple-scale-missing",
+                                                  "ple-root-missing",
+                                                  "ple-projection-missing",
+                                                  "ple-embedding-missing",
+                                                  "ple-sum-unscaled",
+                                                  "shared-kv-of-earlier-layer",
+                                                  "router-input-scale-missing",
                                                   "router-input-root-missing",
                                                   "expert-scales-missing",
                                                   "expert-scales-before-sum",

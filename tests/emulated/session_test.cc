@@ -82,6 +82,7 @@ std::vector<Setup> setups(Backend backend) {
           {backend, "gemma3", KvType::kF32, Math::kExact, "f32"},
           {backend, "gemma4", KvType::kF32, Math::kExact, "f32"},
           {backend, "gemma4-moe", KvType::kF16, Math::kExact, "f32"},
+          {backend, "gemma4-ple", KvType::kF32, Math::kExact, "f32"},
           {backend, "cohere2", KvType::kF16, Math::kExact, "f32"},
           {backend, "qwen3moe", KvType::kF32, Math::kExact, "f32"},
           {backend, "qwen3next", KvType::kF32, Math::kExact, "f32"},

@@ -60,6 +60,7 @@ TEST(LayerPlan, KeepsEachResultUntilItsLastReader) {
     for (const std::span<const OpSpec> step : plan.steps()) {
       for (const OpSpec& op : step) {
         for (const Checkpoint input : op.inputs()) {
+          if (find_spec(ops, input) == nullptr) continue;  // another layer's, or in front of all
           EXPECT_EQ(holds.at(plan.buffer(input)), input) << name << " " << checkpoint_op(op.out);
         }
       }

@@ -101,10 +101,10 @@ INSTANTIATE_TEST_SUITE_P(
 // Windows and rotations that differ from layer to layer, soft caps, experts, sinks, heads' norms.
 INSTANTIATE_TEST_SUITE_P(
     Families, SameBits,
-    testing::Combine(testing::Values("gemma2", "gemma3", "gemma4", "gemma4-moe", "cohere2",
-                                     "gpt-oss", "qwen3moe", "stablelm-parallel", "deepseek2",
-                                     "deepseek3", "lfm2", "qwen35", "qwen3next", "lfm2moe",
-                                     "mistral3", "apertus"),
+    testing::Combine(testing::Values("gemma2", "gemma3", "gemma4", "gemma4-moe", "gemma4-ple",
+                                     "cohere2", "gpt-oss", "qwen3moe", "stablelm-parallel",
+                                     "deepseek2", "deepseek3", "lfm2", "qwen35", "qwen3next",
+                                     "lfm2moe", "mistral3", "apertus"),
                      testing::Values("f32"), testing::Values(KvType::kF32),
                      testing::Values(Math::kExact)),
     same_bits_name);

@@ -109,10 +109,6 @@ TEST_F(WindowedHeads, OtherFilesAreRefusedByName) {
         m.ints["gemma4.attention.value_length_swa"] = 4;
       },
       "the hyperparameters say");
-  expect_rejected([](TinyModel& m) { m.ints["gemma4.attention.shared_kv_layers"] = 1; },
-                  "key 'gemma4.attention.shared_kv_layers' is 1");
-  expect_rejected([](TinyModel& m) { m.ints["gemma4.embedding_length_per_layer_input"] = 8; },
-                  "key 'gemma4.embedding_length_per_layer_input' is 8");
   expect_rejected([](TinyModel& m) { m.fill["blk.0.layer_output_scale.weight"] = NAN; },
                   "tensor 'blk.0.layer_output_scale.weight' holds nan");
 }
@@ -167,8 +163,6 @@ TEST(WindowedHeadsOfAConfig, OthersAreRefusedByName) {
   refuses(layers + R"({"0": {"head_dim": -1}})", "key 'head_dim' is not a whole number");
   refuses(layers + "[]", "is not a JSON object");
   refuses(R"("global_head_dim": null)", "key 'global_head_dim' is null");
-  refuses(R"("num_kv_shared_layers": 1)", "key 'num_kv_shared_layers' is not 0");
-  refuses(R"("hidden_size_per_layer_input": 4)", "key 'hidden_size_per_layer_input' is not 0");
   refuses(R"("use_bidirectional_attention": "all")", "key 'use_bidirectional_attention'");
   EXPECT_EQ(config_of(R"(, "use_bidirectional_attention": "vision")").n_layers, 3);
 }

@@ -113,6 +113,13 @@ TOGETHER = [
     {"rope_parameters": {"full_attention": {"rope_type": "default"}, "sliding_attention": {"rope_type": "default"}}},
     {"rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 700.0}}},
     {"enable_moe_block": True, "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 32},
+    {"hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 128, "num_kv_shared_layers": 1},
+    {"num_kv_shared_layers": 1, "use_double_wide_mlp": True, "attention_k_eq_v": False},
+    {"hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 128, "enable_moe_block": True, "num_experts": 4,
+     "top_k_experts": 2, "moe_intermediate_size": 32, "num_kv_shared_layers": 2, "layer_types": [
+         "sliding_attention", "full_attention", "sliding_attention", "full_attention", "full_attention",
+         "sliding_attention", "full_attention"
+     ]},
     {"enable_moe_block": True, "num_experts": 4, "top_k_experts": 3, "moe_intermediate_size": GONE},
 ]
 

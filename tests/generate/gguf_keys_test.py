@@ -37,9 +37,9 @@ MODELS = (
     "llama3 mixtral qwen2.5 qwen3 qwen3moe phi2 phi3 olmo2 olmo3 olmoe granite granitemoe gpt2 gptneox starcoder "
     "starcoder2 stablelm command-r-plus cohere2 falcon nemotron arcee smollm3 exaone xverse exaone4 gemma2 gemma3 ernie4_5 seed_oss hunyuan-dense glm4 "
     "glm4moe dots1 minimax-m2 ernie4_5-moe qwen2moe gpt-oss deepseek2 deepseek3 lfm2 lfm2moe mistral3 minicpm apertus qwen35 "
-    "qwen35moe qwen3next gemma4 gemma4-moe"
+    "qwen35moe qwen3next gemma4 gemma4-moe gemma4-ple"
 ).split()
-GELU = {"gemma2", "gemma3", "gemma4", "gemma4-moe", "gpt2", "gptneox", "phi2", "starcoder", "starcoder2", "falcon"}
+GELU = {"gemma2", "gemma3", "gemma4", "gemma4-moe", "gemma4-ple", "gpt2", "gptneox", "phi2", "starcoder", "starcoder2", "falcon"}
 # What llama.cpp computes otherwise than is published stands in the way of all else.
 WITHOUT = {
     "phi3": ["attention.sliding_window"],
@@ -56,9 +56,9 @@ WITHOUT_TENSORS = {"command-r": re.compile(r"attn_[qk]_norm")}
 OTHERWISE = [
     (r".*", r"yarn_(ext_factor|attn_factor|beta_fast|beta_slow)", "llama.cpp reads it for other architectures"),
     (r"gemma[23]", r"attention\.scale", "llama.cpp scales by the width of heads"),
-    (r"gemma3|gemma4(-moe)?", r"attn_logit_softcapping", "llama.cpp has no such cap in Gemma 3 and 4"),
+    (r"gemma3|gemma4(-moe|-ple)?", r"attn_logit_softcapping", "llama.cpp has no such cap in Gemma 3 and 4"),
     (r"gemma2", r"logit_softcapping=0\.0", "llama.cpp divides by it"),
-    (r"gemma4(-moe)?", r"final_logit_softcapping=left out", "llama.cpp caps at 30 what its converter writes no cap of"),
+    (r"gemma4(-moe|-ple)?", r"final_logit_softcapping=left out", "llama.cpp caps at 30 what its converter writes no cap of"),
     (r"gemma2|gpt-oss", r"scaling\.type=none.*factor", "llama.cpp scales layers with a window all the same"),
     (r"gpt-oss", r"scaling\.type=yarn", "llama.cpp rounds the bounds of YaRN's ramp to whole pairs"),
     (r"olmo2", r"freq_base", "llama.cpp reads a base of layers with a window, and takes the others'"),

@@ -49,12 +49,18 @@ std::vector<std::string> names_of(const std::vector<OpPlace>& places) {
 TEST(Architectures, ComputeEachTensorOnceFromThoseBefore) {
   ASSERT_GE(all_architectures().size(), 4U);
   for (const auto& [architecture, layer] : all_layers()) {
-    std::set<Checkpoint> known = {Checkpoint::kOutput};  // of the layer before
+    // Of the layer before, or before all layers.
+    std::set<Checkpoint> known = {Checkpoint::kOutput, Checkpoint::kEmbedding};
     std::set<Checkpoint> made;
     Checkpoint before = Checkpoint::kEmbedding;
     for (const OpSpec& op : layer) {
       const std::string where = std::string(architecture->name) + " " + OpPlace{op.out, 0}.name();
-      for (const Checkpoint input : op.inputs()) EXPECT_TRUE(known.contains(input)) << where;
+      for (const Checkpoint input : op.inputs()) {
+        const bool of_earlier_layer = op.kind == OpKind::kAttention &&
+                                      find_spec(layer, Checkpoint::kK) == nullptr &&
+                                      (input == Checkpoint::kKRope || input == Checkpoint::kVNorm);
+        EXPECT_TRUE(known.contains(input) || of_earlier_layer) << where;
+      }
       EXPECT_TRUE(made.insert(op.out).second) << where;
       EXPECT_LT(before, op.out) << where;
       const bool of_experts = op.kind == OpKind::kExpertLinear || op.kind == OpKind::kMix ||
@@ -65,8 +71,8 @@ TEST(Architectures, ComputeEachTensorOnceFromThoseBefore) {
                                  op.kind == OpKind::kExpertLinear || op.kind == OpKind::kConv ||
                                  op.kind == OpKind::kDelta;
       const bool may_have = op.kind == OpKind::kAttention || op.kind == OpKind::kSelect ||
-                            op.kind == OpKind::kWeigh || op.out == Checkpoint::kVNorm ||
-                            op.out == Checkpoint::kOutput;
+                            op.kind == OpKind::kWeigh || op.kind == OpKind::kEmbedding ||
+                            op.out == Checkpoint::kVNorm || op.out == Checkpoint::kOutput;
       EXPECT_TRUE(may_have || needs_weights == !op.tensor.empty()) << where;
       known.insert(op.out);
       before = op.out;

@@ -109,7 +109,9 @@ std::string model_text(const HfModel& model, const Architecture& architecture,
       fmt::format("\"architecture\": \"{}\"", model.architecture),
       fmt::format("\"layer\": LAYERS[\"{}\"]", layer_name(layer_text(model, architecture.layer))),
       fmt::format("\"layers\": \"{}\"", model.layers)};
-  for (const std::string_view tensor : {"token_embd", "position_embd", "output_norm", "output"}) {
+  for (const std::string_view tensor :
+       {"token_embd", "position_embd", "output_norm", "output", "per_layer_token_embd",
+        "per_layer_model_proj", "per_layer_proj_norm"}) {
     const std::string_view own = tensor == "output_norm" ? architecture.output_norm : tensor;
     const std::string_view module = hf_module(model, own);
     if (!module.empty()) items.push_back(fmt::format("\"{}\": \"{}\"", tensor, module));
@@ -122,6 +124,7 @@ std::string model_text(const HfModel& model, const Architecture& architecture,
     };
     add("key", variant.key);
     add("with", hf_module(model, variant.tensor));
+    add("with", hf_module(model, variant.also));
     add("without", hf_module(model, variant.without));
     variants += fmt::format("(({}), LAYERS[\"{}\"]),", conditions,
                             layer_name(layer_text(model, variant.ops)));

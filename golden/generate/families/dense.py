@@ -201,6 +201,21 @@ DENSE = (
         {"layer_scalar": 2.0},
     ),
     Family(
+        "gemma4-ple", "Gemma4TextConfig", 261,
+        GROUPED | dict(
+            hidden_size=16, num_attention_heads=2, num_key_value_heads=1, num_hidden_layers=4, head_dim=8,
+            global_head_dim=16, intermediate_size=16, use_double_wide_mlp=True, num_kv_shared_layers=1,
+            hidden_size_per_layer_input=16, vocab_size_per_layer_input=320,
+            rms_norm_eps=0.046875, sliding_window=8, hidden_activation="gelu_pytorch_tanh",
+            layer_types=[f"{kind}_attention" for kind in ("full", "sliding", "full", "full")],
+            rope_parameters={
+                "sliding_attention": rope(3456.0),
+                "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.5, "rope_theta": 345.0}
+            }, final_logit_softcapping=3.5, tie_word_embeddings=True
+        ),
+        {"layer_scalar": 2.0, "embed_tokens_per_layer": 0.7, "per_layer_model_projection": 0.5},
+    ),
+    Family(
         "exaone4", "Exaone4Config", 1181,
         WHOLE | dict(
             num_hidden_layers=5, intermediate_size=32, rms_norm_eps=0.046875, sliding_window=8,

@@ -288,6 +288,11 @@ FEATURES = {
         "weights of experts add up to 1": dict(norm_topk_prob=False),
     },
     "dots1": SIGMOID | {"rotary base": base(10000.0)},
+    "gemma4-ple": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "width of the windows": dict(sliding_window=7),
+        "cap of logits": dict(final_logit_softcapping=None),
+    },
     "gemma4-moe": {
         "epsilon": dict(rms_norm_eps=1e-5),
         "width of the windows": dict(sliding_window=7),
@@ -317,6 +322,7 @@ NOT_BY_LLAMA_CPP = {
     "qwen35": LENGTHS + "5e-6 of float64",
     "qwen35moe": LENGTHS + "3e-6 of float64",
     "qwen3next": LENGTHS + "3e-6 of float64",
+    "gemma4-ple": "llama.cpp looks GELU up in a table of float16 values, here twice in each layer; it is within 2e-3 of float64",
     "command-r-plus": "llama.cpp loads norms of heads with 64 layers only; so many, it is within 1e-6 of float64",
 }
 GELU_NOTES = {

@@ -73,6 +73,20 @@ LINEAR_ATTENTION = (
 )
 
 
+GEMMA4_EMBEDDINGS = (
+    misread(
+        "layer_embedding", "leaves the layers' own embeddings out",
+        tensors={"*post_per_layer_input_norm.weight": 0.0}
+    ),
+    misread(
+        "layer_embedding", "has the product of the embedding alone in the layers' own",
+        tensors={"*embed_tokens_per_layer.weight": 0.0}
+    ),
+    misread(
+        "layer_embedding", "has no product of the embedding in the layers' own",
+        tensors={"*per_layer_projection_norm.weight": 0.0}
+    ),
+)
 GEMMA4_EXPERTS = (
     misread("experts_used", "uses one expert of each token", {"top_k_experts": 1}),
     misread("experts_used", "uses all experts", {"top_k_experts": 4}),
@@ -173,6 +187,12 @@ FAMILIES = [
         "gemma4_text", "Gemma 4 with experts", *GEMMA4_EXPERTS, SOFTCAPS[1], NO_WINDOW,
         feature="family_gemma4_text_moe", sliding_window=4, global_head_dim=64, attention_k_eq_v=True,
         final_logit_softcapping=4.0, enable_moe_block=True, num_experts=4, top_k_experts=2, moe_intermediate_size=80,
+    ),
+    family(
+        "gemma4_text", "Gemma 4 with embeddings of layers and shared keys and values", *GEMMA4_EMBEDDINGS, SOFTCAPS[1],
+        NO_WINDOW, feature="family_gemma4_text_ple", sliding_window=4, global_head_dim=64, final_logit_softcapping=4.0,
+        num_hidden_layers=4, layer_types=["sliding_attention", "full_attention"] * 2, num_kv_shared_layers=2,
+        use_double_wide_mlp=True, hidden_size_per_layer_input=20, vocab_size_per_layer_input=96,
     ),
     family("cohere", "Command R", NO_LOGIT_SCALE, BASE_10000, logit_scale=0.0625, rope_theta=8000000.0),
     family(

@@ -1,0 +1,150 @@
+#include "engine/hf/folder_weights.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json_file.h"
+
+namespace assay {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kWeights[] = "model.safetensors";
+constexpr char kIndex[] = "model.safetensors.index.json";
+constexpr int64_t kMaxIndexBytes = int64_t{64} << 20;
+
+// Buffers that older versions of transformers saved with the weights: masks, and the frequencies
+// of the rotation, which config.json states.
+constexpr std::string_view kBuffers[] = {".attn.bias",      ".attn.masked_bias",
+                                         ".attention.bias", ".attention.masked_bias",
+                                         ".inv_freq",       ".position_ids"};
+
+bool is_buffer(std::string_view name) {
+  return std::ranges::any_of(kBuffers, [&](std::string_view end) { return name.ends_with(end); });
+}
+
+bool is_file_there(const fs::path& path) {
+  std::error_code failed;
+  return fs::exists(path, failed);
+}
+
+}  // namespace
+
+FolderWeights::FolderWeights(const std::string& folder, std::vector<MappedFile>& files) {
+  const fs::path path(folder);
+  if (is_file_there(path / kWeights)) {
+    add(files.emplace_back((path / kWeights).string()));
+  } else if (is_file_there(path / kIndex)) {
+    read_shards(path, files);
+  } else {
+    throw Error(fmt::format("holds neither {} nor {}", kWeights, kIndex), folder,
+                "Assay reads weights in the safetensors format");
+  }
+}
+
+void FolderWeights::keep_text() {
+  static constexpr std::string_view kOthers[] = {"vision_tower.", "multi_modal_projector.",
+                                                 "visual.",       "audio_tower.",
+                                                 "embed_vision.", "embed_audio."};
+  static constexpr std::string_view kOfText = "language_model.";
+  static constexpr std::string_view kOfModel = "model.";
+  for (auto all = std::exchange(tensors_, {}); !all.empty();) {
+    auto node = all.extract(all.begin());
+    std::string& name = node.key();
+    const bool in_model = name.starts_with(kOfModel);
+    const std::string rest = in_model ? name.substr(kOfModel.size()) : name;
+    if (std::ranges::any_of(kOthers, [&](auto other) { return rest.starts_with(other); })) continue;
+    if (rest.starts_with(kOfText)) {
+      name = (in_model ? std::string(kOfModel) : "") + rest.substr(kOfText.size());
+    }
+    node.mapped().tensor.name = name;
+    const auto kept = tensors_.insert(std::move(node));
+    if (!kept.inserted) fail(kept.node.key(), "is there under two names");
+  }
+}
+
+void FolderWeights::drop_prefix(std::string_view module) {
+  const size_t dot = module.find('.');
+  if (dot == std::string_view::npos || find(std::string(module) + ".weight") != nullptr) return;
+  const std::string_view prefix = module.substr(0, dot + 1);
+  if (tensors_.contains(std::string(module.substr(dot + 1)) + ".weight")) dropped_ = prefix;
+}
+
+const StoredTensor* FolderWeights::find(const std::string& name) {
+  const auto found = tensors_.find(
+      !dropped_.empty() && name.starts_with(dropped_) ? name.substr(dropped_.size()) : name);
+  if (found == tensors_.end()) return nullptr;
+  taken_.insert(found->first);
+  return &found->second.tensor;
+}
+
+void FolderWeights::fail(const std::string& name, const std::string& what,
+                         const std::string& hint) const {
+  const auto found = tensors_.find(name);
+  throw Error(fmt::format("tensor '{}' {}", name, what),
+              found == tensors_.end() ? std::string() : found->second.file, hint);
+}
+
+void FolderWeights::reject_leftovers(std::string_view model_type,
+                                     const std::vector<std::string>& ignored) const {
+  for (const auto& entry : tensors_) {
+    const std::string& name = entry.first;
+    const bool is_ignored = std::ranges::any_of(
+        ignored, [&](const std::string& prefix) { return name.starts_with(prefix); });
+    if (taken_.contains(name) || is_buffer(name) || is_ignored) continue;
+    fail(name, fmt::format("is not one that Assay uses for model_type '{}'", model_type),
+         "the model computes something that Assay does not know");
+  }
+}
+
+void FolderWeights::add(const MappedFile& file) {
+  for (StoredTensor& tensor : read_safetensors(file)) {
+    const std::string name = tensor.name;
+    const auto [at, is_first] = tensors_.try_emplace(name, Entry{std::move(tensor), file.path()});
+    if (!is_first) {
+      throw Error(fmt::format("tensor '{}' is in {} too", name, at->second.file), file.path(),
+                  "the folder holds files of two models");
+    }
+  }
+}
+
+void FolderWeights::read_shards(const fs::path& folder, std::vector<MappedFile>& files) {
+  const std::string path = (folder / kIndex).string();
+  const rapidjson::Document index = read_json_file(path, kMaxIndexBytes, "fetch the model again");
+  if (!index.IsObject() || !index.HasMember("weight_map") || !index["weight_map"].IsObject()) {
+    throw Error("holds no object 'weight_map'", path, "fetch the model again");
+  }
+  std::set<std::string> names;
+  for (const auto& member : index["weight_map"].GetObject()) {
+    const std::string name = member.value.IsString() ? json_text_of(member.value) : "";
+    // A plain name: no index may make Assay read outside of its folder.
+    if (!name.ends_with(".safetensors") || name.find('/') != std::string::npos ||
+        name.find('\0') != std::string::npos) {
+      throw Error(fmt::format("tensor '{}' is listed in '{}', which is not a safetensors file "
+                              "of this folder",
+                              json_text_of(member.name), name),
+                  path);
+    }
+    names.insert(name);
+  }
+  for (const std::string& name : names) files.emplace_back((folder / name).string());
+  for (const MappedFile& file : files) {
+    if (file.path().ends_with(".safetensors")) add(file);
+  }
+  for (const auto& member : index["weight_map"].GetObject()) {
+    const auto found = tensors_.find(json_text_of(member.name));
+    if (found != tensors_.end() &&
+        fs::path(found->second.file).filename() == json_text_of(member.value)) {
+      continue;
+    }
+    throw Error(fmt::format("tensor '{}' is not in {}", json_text_of(member.name),
+                            json_text_of(member.value)),
+                path, "fetch the model again");
+  }
+}
+
+}  // namespace assay

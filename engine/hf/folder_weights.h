@@ -1,0 +1,52 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/mapped_file.h"
+#include "engine/hf/safetensors.h"
+
+namespace assay {
+
+// The tensors of a Hugging Face folder, by their names in transformers; remembers which were taken.
+class FolderWeights {
+ public:
+  // Opens the files and appends them to `files`, which must outlive what is found.
+  FolderWeights(const std::string& folder, std::vector<MappedFile>& files);
+
+  // Leaves the tensors of the text alone, under the names that they have without the other
+  // networks.
+  void keep_text();
+
+  // Names are looked up without their first part where the files lack it, as those of a model
+  // without its head do: "wte.weight" for "transformer.wte.weight".
+  void drop_prefix(std::string_view module);
+
+  // Null if there is none.
+  const StoredTensor* find(const std::string& name);
+
+  [[noreturn]] void fail(const std::string& name, const std::string& what,
+                         const std::string& hint = {}) const;
+
+  // Those of `ignored` modules may be left over.
+  void reject_leftovers(std::string_view model_type, const std::vector<std::string>& ignored) const;
+
+ private:
+  struct Entry {
+    StoredTensor tensor;
+    std::string file;
+  };
+
+  void add(const MappedFile& file);
+  void read_shards(const std::filesystem::path& folder, std::vector<MappedFile>& files);
+
+  std::map<std::string, Entry, std::less<>> tensors_;
+  std::set<std::string, std::less<>> taken_;
+  std::string dropped_;
+};
+
+}  // namespace assay

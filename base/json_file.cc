@@ -17,10 +17,15 @@ rapidjson::Document read_json_file(const std::string& path, int64_t max_bytes,
 }
 
 rapidjson::Document parse_json_text(const std::string& text, const std::string& path,
-                                    const std::string& hint) {
+                                    const std::string& hint, JsonNumbers numbers) {
   rapidjson::Document document;
-  document.Parse<rapidjson::kParseValidateEncodingFlag | rapidjson::kParseIterativeFlag>(
-      text.data(), text.size());
+  constexpr unsigned kFlags =
+      rapidjson::kParseValidateEncodingFlag | rapidjson::kParseIterativeFlag;
+  if (numbers == JsonNumbers::kFinite) {
+    document.Parse<kFlags>(text.data(), text.size());
+  } else {
+    document.Parse<kFlags | rapidjson::kParseNanAndInfFlag>(text.data(), text.size());
+  }
   if (document.HasParseError()) {
     std::string_view reason = rapidjson::GetParseError_En(document.GetParseError());
     if (reason.ends_with('.')) reason.remove_suffix(1);

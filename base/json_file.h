@@ -7,6 +7,9 @@
 
 namespace assay {
 
+// Whether NaN and Infinity, which Python writes and JSON does not have, are numbers.
+enum class JsonNumbers : uint8_t { kFinite, kAll };
+
 // The JSON document in a file from outside. Throws Error, with `hint` where the contents are at
 // fault, if it cannot be read, has more than `max_bytes`, or is not valid JSON in UTF-8. Depth is
 // bounded by nothing but the size.
@@ -14,7 +17,8 @@ rapidjson::Document read_json_file(const std::string& path, int64_t max_bytes,
                                    const std::string& hint);
 // The same of a text; errors name `path`.
 rapidjson::Document parse_json_text(const std::string& text, const std::string& path,
-                                    const std::string& hint);
+                                    const std::string& hint,
+                                    JsonNumbers numbers = JsonNumbers::kFinite);
 
 // Throws Error if the object, which errors call `name`, has a key twice: which of the two counts
 // would not be known.

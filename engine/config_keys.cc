@@ -65,6 +65,21 @@ int64_t ConfigKeys::count_of_layers(std::string_view key, int64_t maximum, int64
                                       : count_of_layers(key, maximum);
 }
 
+int64_t ConfigKeys::count_of_some_layers(std::string_view key, int64_t maximum) const {
+  const std::vector<int64_t> counts = array_of_layers(key);
+  if (counts.empty()) return integer(key, 0) == 0 ? 0 : count(key, maximum);
+  int64_t own = 0;
+  for (const int64_t count : counts) {
+    if (count == 0 || count == own) continue;
+    if (own != 0) {
+      reject(key, fmt::format("is {} in one layer and {} in another", own, count),
+             "Assay runs models where it is the same in all layers that have any");
+    }
+    own = checked(key, count, maximum);
+  }
+  return own;
+}
+
 std::vector<int64_t> ConfigKeys::array_of_layers(std::string_view key) const {
   const GgufValue* value = find(key);
   if (value == nullptr || !std::holds_alternative<GgufArray>(*value)) return {};

@@ -106,6 +106,11 @@ HeadSizes own_heads(const ConfigKeys& keys, const std::vector<bool>& windowed,
 }  // namespace
 
 void read_heads(const ConfigKeys& keys, ModelConfig& config) {
+  if (!has_checkpoint(*config.architecture, Checkpoint::kAttn)) {  // some that nothing reads
+    config.n_heads = config.n_kv_heads = 1;
+    config.head_dim = config.value_dim = config.rotary_dim = 2;
+    return;
+  }
   config.n_heads = keys.count_of_layers(hyperparameter::kHeadCount, kMaxHeads);
   if (has_checkpoint(*config.architecture, Checkpoint::kKvA)) {
     return read_latent_heads(keys, config);

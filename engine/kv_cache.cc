@@ -40,7 +40,7 @@ KvCache::KvCache(const ModelConfig& config, KvType type, int64_t capacity, Memor
       layer.k_position_bytes = bytes_of(kept[0]);
       if (kept.size() > 1) layer.v_position_bytes = bytes_of(kept[1]);
     }
-    if (std::ranges::find(each.ops, OpKind::kDelta, &OpSpec::kind) != each.ops.end()) {
+    if (std::ranges::any_of(each.ops, has_state, &OpSpec::kind)) {
       layer.state_bytes = static_cast<size_t>(config.delta.state_size()) * sizeof(float);
     }
     layer.state_begin = all_states;

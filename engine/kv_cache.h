@@ -12,7 +12,8 @@ namespace assay {
 // What ops read at earlier positions (reads_back), of all layers: keys (after rotation) and values,
 // [capacity, n_kv_heads, head_dim] and [capacity, n_kv_heads, value_dim] of a layer, or what a
 // convolution sums, one or two factors, [capacity, width] each and always as f32. Layers of linear
-// attention have a state as well, of DeltaShape::state_size() elements, as f32.
+// attention, and those with a state space model, have a state as well, of DeltaShape::state_size()
+// elements, as f32.
 class KvCache {
  public:
   // Throws Error if `capacity` positions do not fit into `memory`, which must outlive the cache.

@@ -40,7 +40,7 @@ LayerPlan::LayerPlan(const LayerConfig& layer, const ModelConfig& config)
   for (size_t i = ops.size(); i-- > 0;) {  // who reads a result comes after it
     const bool back = reads_back(ops[i].kind);
     // Its state is that of all positions so far.
-    if (ops[i].kind == OpKind::kDelta) read_later_[static_cast<size_t>(ops[i].out)] = true;
+    if (has_state(ops[i].kind)) read_later_[static_cast<size_t>(ops[i].out)] = true;
     if (!back && !is_read_later(ops[i].out)) continue;
     const auto first = static_cast<size_t>(back ? first_read_back(ops[i]) : 0);
     for (const Checkpoint input : ops[i].inputs().subspan(first)) {

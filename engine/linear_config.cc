@@ -11,11 +11,15 @@ bool has_linear_attention(const ModelConfig& config) {
   return has_checkpoint(*config.architecture, Checkpoint::kDelta);
 }
 
+bool has_state_space(const ModelConfig& config) {
+  return has_checkpoint(*config.architecture, Checkpoint::kSsm);
+}
+
 }  // namespace
 
 void read_linear_attention(const ConfigKeys& keys, ModelConfig& config) {
   using namespace hyperparameter;
-  if (!has_linear_attention(config)) return;
+  if (!has_linear_attention(config) && !has_state_space(config)) return;
   config.conv_taps = keys.count(kLinearTaps, kMaxConvTaps);
   DeltaShape& shape = config.delta;
   shape.n_key_heads = keys.count(kLinearKeyHeads, kMaxHeads);

@@ -13,7 +13,8 @@ constexpr int64_t kMaxLinearHead = 65536;              // elements of a head's k
 constexpr int64_t kMaxLinearWidth = int64_t{1} << 20;  // of all heads
 constexpr int64_t kMaxAttentionPeriod = 4096;          // layers
 
-// The sizes of linear attention, where the architecture has it. Throws Error that names the key.
+// The sizes of linear attention or of a state space model, where the architecture has it. Throws
+// Error that names the key.
 void read_linear_attention(const ConfigKeys& keys, ModelConfig& config);
 
 // Whether each layer has linear attention, as the file says; empty where the architecture has none.

@@ -65,6 +65,13 @@ class TensorBinder {
     return floats_.emplace_back(vector(name, length, columns)).data();
   }
 
+  // `count` numbers, in one row or, as files of Mamba-2 have them, each in a row of its own.
+  const float* numbers_of_heads(const std::string& name, int64_t count) {
+    const GgufTensor* tensor = gguf_.find_tensor(name);
+    const bool in_rows = tensor != nullptr && tensor->dims.size() == 2 && tensor->columns() == 1;
+    return kept_vector(name, count, in_rows ? 1 : 0);
+  }
+
   Linear linear(const std::string& name, int64_t rows, int64_t columns, Presence bias) {
     Linear result;
     result.weight = matrix(name + ".weight", rows, columns);
@@ -345,8 +352,16 @@ Layer bind_layer(TensorBinder& binder, int64_t number, const ModelConfig& config
       layer.extra.conv = binder.kept_vector(name + ".weight", width(first.width) * config.conv_taps,
                                             config.conv_taps);
     }
-    if (first.kind == OpKind::kDelta) {
-      layer.extra.decay = binder.kept_vector(name, config.delta.n_value_heads);
+    if (first.kind == OpKind::kConv && first.bias != Presence::kNever &&
+        binder.has(name + ".bias")) {
+      layer.extra.conv_bias = binder.kept_vector(name + ".bias", width(first.width));
+    }
+    if (first.kind == OpKind::kSsm) {
+      layer.extra.skip =
+          binder.numbers_of_heads(prefix + std::string(kSkipTensor), config.delta.n_value_heads);
+    }
+    if (has_state(first.kind)) {
+      layer.extra.decay = binder.numbers_of_heads(name, config.delta.n_value_heads);
       layer.extra.dt = binder.kept_vector(prefix + std::string(kStepTensor) + ".bias",
                                           config.delta.n_value_heads);
       check_decay({layer.extra.decay, static_cast<size_t>(config.delta.n_value_heads)}, name, path);

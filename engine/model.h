@@ -44,8 +44,10 @@ struct Extra {
   const float* choice_bias = nullptr;    // [n_experts] of kSelect; these two always on the host
   const float* expert_scales = nullptr;  // [n_experts] of kWeigh
   const float* conv = nullptr;           // [width, conv_taps] of kConv
-  const float* decay = nullptr;          // [n_value_heads] of kDelta: DeltaCall::a
-  const float* dt = nullptr;             // [n_value_heads] of kDelta
+  const float* conv_bias = nullptr;      // [width] of kConv
+  const float* decay = nullptr;          // [n_value_heads] of has_state(): DeltaCall::a
+  const float* dt = nullptr;             // [n_value_heads] of has_state()
+  const float* skip = nullptr;           // [n_value_heads] of kSsm: SsmCall::d
   float scale = 1.0F;                    // of kOutput, which is multiplied by it
 };
 

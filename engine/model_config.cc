@@ -244,6 +244,26 @@ std::vector<int64_t> feed_forward_lengths(const ConfigKeys& keys, const ModelCon
   return alike ? std::vector<int64_t>() : lengths;
 }
 
+// What a file says of the layers that have a feed-forward, where not all have.
+void check_feed_forward(const ConfigKeys& keys, const ModelConfig& config, int64_t number,
+                        std::span<const OpSpec> layer) {
+  constexpr std::string_view kKey = hyperparameter::kFeedForwardLength;
+  if (!has_layers_without_feed_forward(*config.architecture)) return;
+  const std::vector<int64_t> widths = keys.array_of_layers(kKey);
+  const int64_t stated =
+      widths.empty() ? config.feed_forward_length : widths[static_cast<size_t>(number)];
+  const bool has = find_spec(layer, Checkpoint::kFfnOut) != nullptr;
+  if (has == (stated > 0)) return;
+  keys.reject(kKey, fmt::format("is {} in layer {}, which {} a feed-forward", stated, number,
+                                has ? "has" : "lacks"));
+}
+
+std::string_view eps_key(const ConfigKeys& keys, const Architecture& architecture) {
+  const std::string_view own = hyperparameter::norm_eps(architecture.norm);
+  const std::string_view other = hyperparameter::norm_eps(NormKind::kLayer);
+  return architecture.eps_of_layer_norm && !keys.has(own) && keys.has(other) ? other : own;
+}
+
 // The ops of each layer, its window and its rotation.
 void read_layers(const ConfigKeys& keys, ModelConfig& config) {
   const Architecture& architecture = *config.architecture;
@@ -282,6 +302,7 @@ void read_layers(const ConfigKeys& keys, ModelConfig& config) {
     }
     check_dense(keys, i, layer.ops);
     check_attention(keys, heads, i, layer.ops);
+    check_feed_forward(keys, config, i, layer.ops);
     if (!linear.empty()) check_linear(keys, i, linear[static_cast<size_t>(i)], layer.ops);
     if (has_window) check_window(keys, architecture, i, layer);
     if (!rotated[static_cast<size_t>(i)]) layer.ops = without_rotation(layer.ops);
@@ -406,12 +427,14 @@ ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
   if (has_checkpoint(*config.architecture, Checkpoint::kPleInput)) {
     config.ple_length = keys.count_or(hyperparameter::kLayerEmbeddingLength, kMaxModelWidth, 0);
   }
+  constexpr std::string_view kWidth = hyperparameter::kFeedForwardLength;
   const std::vector<int64_t> lengths = feed_forward_lengths(keys, config);
-  config.feed_forward_length =
-      !lengths.empty() ? *std::ranges::max_element(lengths)
-      : has_dense_feed_forward(*config.architecture)
-          ? keys.count_of_layers(hyperparameter::kFeedForwardLength, kMaxModelWidth)
-          : keys.count_of_layers(hyperparameter::kFeedForwardLength, kMaxModelWidth, 0);
+  config.feed_forward_length = !lengths.empty() ? *std::ranges::max_element(lengths)
+                               : has_layers_without_feed_forward(*config.architecture)
+                                   ? keys.count_of_some_layers(kWidth, kMaxModelWidth)
+                               : has_dense_feed_forward(*config.architecture)
+                                   ? keys.count_of_layers(kWidth, kMaxModelWidth)
+                                   : keys.count_of_layers(kWidth, kMaxModelWidth, 0);
   config.context_length = keys.count(hyperparameter::kContextLength, kMaxPositions);
   read_routing(keys, config);
   read_heads(keys, config);
@@ -419,14 +442,14 @@ ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
     config.conv_taps = keys.count(hyperparameter::kConvTaps, kMaxConvTaps);
   }
   read_linear_attention(keys, config);
-  config.norm_eps =
-      static_cast<float>(keys.positive(hyperparameter::norm_eps(config.architecture->norm)));
+  config.norm_eps = static_cast<float>(keys.positive(eps_key(keys, *config.architecture)));
   reject_other_computations(keys, *config.architecture);
   read_activation(gguf, config);
   read_multipliers(keys, config);
   read_soft_caps(keys, config);
   read_window(keys, config);
-  if (config.architecture->position == PositionKind::kRotary) read_rope(keys, config);
+  const bool attends = has_checkpoint(*config.architecture, Checkpoint::kAttn);
+  if (attends && config.architecture->position == PositionKind::kRotary) read_rope(keys, config);
   config.yarn_whole_pairs = keys.gguf().get_bool(hyperparameter::own::kYarnWholePairs,
                                                  config.architecture->yarn_whole_pairs);
   read_layers(keys, config);

@@ -80,7 +80,7 @@ struct ModelConfig {
   int64_t q_lora_rank = 0;     // of latent attention; 0: q is a product of the layer's input
   int64_t kv_lora_rank = 0;    // 0: no latent attention
   int64_t conv_taps = 0;       // positions that a convolution reads, its own included
-  DeltaShape delta;            // of linear attention; else without heads
+  DeltaShape delta;            // of linear attention or a state space model; else without heads
   int64_t context_length = 0;  // positions the model was made for
   int64_t sliding_window = 0;  // of the layers that have one; 0: none
   std::vector<LayerConfig> layers;
@@ -175,6 +175,8 @@ struct ModelConfig {
         return delta.value_dim;
       case Width::kPle:
         return ple_length;
+      case Width::kSsmGroup:
+        return delta.value_width() / delta.n_key_heads;
       case Width::kHidden:
         break;
     }

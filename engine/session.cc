@@ -232,7 +232,7 @@ void Session::store_kv(const OpSpec& op, int layer, int64_t n_tokens) {
                              site(stored, layer, {0, n_tokens})});
   };
   // Which has a state instead, or reads what another layer stored.
-  if (op.kind == OpKind::kDelta || config_.layer(layer).kv_layer >= 0) return;
+  if (has_state(op.kind) || config_.layer(layer).kv_layer >= 0) return;
   const bool attends = op.kind == OpKind::kAttention;
   const auto kept = op.inputs().subspan(static_cast<size_t>(first_read_back(op)));
   store(kept[0], kv_.k_slot(layer, n_positions_), attends ? Checkpoint::kK : kept[0]);
@@ -277,6 +277,12 @@ void Session::run_op(const OpSpec& op, int layer, const TokenRange& tokens) {
       kernels_.run(DeltaCall{x, second, value(op.in[2], layer, tokens.first), extra.decay, extra.dt,
                              config_.delta, kv_.state(layer), n_positions_ + tokens.first,
                              tokens.count, out, here});
+      break;
+    }
+    case OpKind::kSsm: {
+      const Extra& extra = weights_.layers[static_cast<size_t>(layer)].extra;
+      kernels_.run(SsmCall{x, second, extra.decay, extra.dt, extra.skip, config_.delta,
+                           kv_.state(layer), n_positions_ + tokens.first, tokens.count, out, here});
       break;
     }
     case OpKind::kActivation: {
@@ -324,21 +330,24 @@ void Session::run_conv(const OpSpec& op, int layer, const TokenRange& tokens) {
   const int64_t width = this->width(op.width, layer);
   const OpSite whole = site(op.out, layer, tokens);
   const bool of_one = op.n_inputs == 1;
+  const Extra& extra = weights_.layers[static_cast<size_t>(layer)].extra;
   OpSite sum = whole;
   sum.finishes = !of_one;
   const KvView kv = kv_.layer(layer);
   float* out = value(op.out, layer, tokens.first);
   kernels_.run(ConvCall{of_one ? nullptr : value(op.in[0], layer, tokens.first),
                         {kv.type, kv.k, of_one ? nullptr : kv.v},
-                        weights_.layers[static_cast<size_t>(layer)].extra.conv,
+                        extra.conv,
                         config_.conv_taps,
                         n_positions_ + tokens.first,
                         tokens.count,
                         width,
                         out,
-                        sum});
+                        sum,
+                        extra.conv_bias});
   if (!of_one) return;
-  kernels_.run(ActivateCall{config_.activation, out, nullptr, tokens.count * width, out, whole});
+  kernels_.run(ActivateCall{op.own_activation.value_or(config_.activation), out, nullptr,
+                            tokens.count * width, out, whole});
 }
 
 void Session::run_norm(const OpSpec& op, int layer, const TokenRange& tokens) {
@@ -348,15 +357,20 @@ void Session::run_norm(const OpSpec& op, int layer, const TokenRange& tokens) {
   const int64_t rows = tokens.count * config_.width(op.width, own) / width;
   const int64_t read = config_.width(input_width(own.ops, op), own);
   const OpSite whole = site(op.out, layer, tokens);
-  OpSite normed = whole;
-  normed.finishes = op.n_inputs == 1;
+  OpSite part = whole;
+  part.finishes = false;
+  const bool gated_last = op.n_inputs > 1 && !op.gate_first;
+  const float* x = value(op.in[0], layer, tokens.first);
   float* out = value(op.out, layer, tokens.first);
-  kernels_.run(NormCall{config_.architecture->norm, value(op.in[0], layer, tokens.first),
-                        norm.weight, norm.bias, config_.eps_of(op), rows, width, out, normed,
+  const auto gate = [&](const float* gated, const OpSite& at) {
+    kernels_.run(ActivateCall{*op.own_activation, value(op.in[1], layer, tokens.first), gated,
+                              rows * width, out, at});
+  };
+  if (op.gate_first) gate(x, part);
+  kernels_.run(NormCall{config_.architecture->norm, op.gate_first ? out : x, norm.weight, norm.bias,
+                        config_.eps_of(op), rows, width, out, gated_last ? part : whole,
                         config_.width(op.weight_width(), own) / width, tokens.count * read / rows});
-  if (op.n_inputs == 1) return;
-  kernels_.run(ActivateCall{*op.own_activation, value(op.in[1], layer, tokens.first), out,
-                            rows * width, out, whole});
+  if (gated_last) gate(out, whole);
 }
 
 float* Session::room(Buffer<float>& buffer, int64_t count) {

@@ -201,9 +201,9 @@ struct AttentionCall {
 // A short convolution (LFM2, Liquid AI 2025) of queries at positions first_position ..
 // first_position + n_tokens - 1 over what is stored of all positions up to their own, k and v
 // [position, width] as f32:
-// out[t, c] = x[t, c] * sum_j weight[c, j] * k[p, c] * v[p, c], p = first_position + t - taps + 1 +
-// j, without the j whose p is below 0. Summed in double, in the order of j, and rounded once. x and
-// v may be null, and are 1 then.
+// out[t, c] = x[t, c] * (bias[c] + sum_j weight[c, j] * k[p, c] * v[p, c]), p = first_position + t
+// - taps + 1 + j, without the j whose p is below 0. Summed in double, in this order, and rounded
+// once. x and v may be null, and are 1 then; a bias that is null is 0.
 struct ConvCall {
   const float* x = nullptr;  // [n_tokens, width]
   KvView kv;
@@ -214,9 +214,11 @@ struct ConvCall {
   int64_t width = 0;
   float* out = nullptr;
   OpSite site = {};
+  const float* bias = nullptr;  // [width]
 };
 
-// Heads of linear attention.
+// Heads of linear attention. Those of a state space model are the same: its B are the keys, its C
+// the queries, and the values are what goes into it.
 struct DeltaShape {
   int64_t n_key_heads = 0;  // of queries as well; divides n_value_heads
   int64_t n_value_heads = 0;
@@ -256,6 +258,27 @@ struct DeltaCall {
   OpSite site = {};
   bool l2_norm = true;       // false: q and k are taken as they are
   bool sigmoid_beta = true;  // false: beta itself
+};
+
+// The state space model of Mamba-2 (Dao & Gu 2024) of the tokens at first_position ..
+// first_position + n_tokens - 1, one after the other. A value head has a state S [key_dim,
+// value_dim], 0 before position 0, and with a step of softplus(dt + dt_bias):
+// S = e^(a step) S + step k v^T;  out = d v + S^T q
+// In double, sums in this order and that of the keys' elements; `state` is rounded to float after
+// each token.
+struct SsmCall {
+  const float* xbc = nullptr;      // [n_tokens, qkv_width()]: values, keys, queries
+  const float* dt = nullptr;       // [n_tokens, n_value_heads]
+  const float* a = nullptr;        // [n_value_heads], below 0
+  const float* dt_bias = nullptr;  // [n_value_heads]
+  const float* d = nullptr;        // [n_value_heads]
+  DeltaShape shape;
+  float* state = nullptr;  // [n_value_heads, key_dim, value_dim], read and written; not read at 0
+  int64_t first_position = 0;
+  int64_t n_tokens = 0;
+  float* out = nullptr;  // [n_tokens, n_value_heads, value_dim]
+  OpSite site = {};
+  bool softplus = true;  // false: the step is dt + dt_bias itself
 };
 
 // The numbers of kXielu (Huang & Schlag 2024), both alphas as they are multiplied.

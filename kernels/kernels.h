@@ -45,6 +45,7 @@ class Kernels {
   virtual void run(const AttentionCall& call) = 0;
   virtual void run(const ConvCall& call) = 0;
   virtual void run(const DeltaCall& call) = 0;
+  virtual void run(const SsmCall& call) = 0;
   virtual void run(const ActivateCall& call) = 0;
   virtual void run(const AddCall& call) = 0;
   virtual void run(const MixCall& call) = 0;

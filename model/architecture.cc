@@ -1,215 +1,11 @@
 #include "model/architecture.h"
 
-#include <array>
-
-#include "model/gemma4_layers.h"
-#include "model/layer_parts.h"
+#include "model/layers.h"
 
 namespace assay {
 namespace {
 
-using namespace layer_parts;
-
-constexpr auto gated_layer(Presence qkv_bias, Presence other_bias,
-                           const std::array<OpSpec, 1>& ffn_norm = kFfnNorm) {
-  return join(kAttnNorm, qkv(C::kAttnNorm, qkv_bias), rotary_attention(C::kQ, C::kK, other_bias),
-              add_attn(C::kAttnOut), ffn_norm, gated_ffn(C::kFfnNorm, other_bias),
-              add_ffn(C::kFfnOut));
-}
-constexpr auto kLlamaLayer = gated_layer(Presence::kOptional, Presence::kOptional);
-constexpr auto kQwen2Layer = gated_layer(Presence::kAlways, Presence::kNever);
-constexpr auto kBiasedQkvLayer = gated_layer(Presence::kOptional, Presence::kNever);
-constexpr auto kSeedOssLayer =
-    gated_layer(Presence::kOptional, Presence::kNever, kFfnNormAfterAttn);
-constexpr auto kGemmaLayer =
-    join(kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional),
-         rotary_attention(C::kQ, C::kK, Presence::kOptional), add_attn(C::kAttnOut), kFfnNorm,
-         gated_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
-
-constexpr auto kQwen3Layer =
-    join(kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional), qk_norms(W::kHead, W::kHead),
-         rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional), add_attn(C::kAttnOut),
-         kFfnNorm, gated_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
-
-constexpr auto kHunyuanLayer = join(
-    kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional),
-    std::array{rope(C::kQRope, C::kQ, W::kQ), rope(C::kKRope, C::kK, W::kKv)}, norms_of_rotated(),
-    std::array{attention(C::kQRopeNorm, C::kKRopeNorm, C::kV),
-               linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", Presence::kOptional)},
-    add_attn(C::kAttnOut), kFfnNorm, gated_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
-
-// Norms of what is added to the residual stream, and none of what is read from it.
-constexpr auto post_norm_layer(Width of_q, Width of_k) {
-  return join(qkv(C::kOutput, Presence::kOptional), qk_norms(of_q, of_k),
-              rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional), kPostAttnNorm,
-              add_attn(C::kPostAttnNorm), gated_ffn(C::kAttnResidual, Presence::kNever),
-              kPostFfnNorm, add_ffn(C::kPostFfnNorm));
-}
-constexpr auto kOlmo2Layer = post_norm_layer(W::kQ, W::kKv);
-constexpr auto kExaone4Layer = post_norm_layer(W::kHead, W::kHead);
-
-constexpr auto kPhi3Layer =
-    join(kAttnNorm, fused_qkv(Presence::kNever), rotary_attention(C::kQ, C::kK, Presence::kNever),
-         add_attn(C::kAttnOut), kFfnNorm, fused_gated_ffn(C::kFfnNorm), add_ffn(C::kFfnOut));
-
-constexpr auto kGpt2Layer =
-    join(kBiasedAttnNorm, fused_qkv(Presence::kAlways),
-         std::array{attention(C::kQ, C::kK, C::kV),
-                    linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", Presence::kAlways)},
-         add_attn(C::kAttnOut), kBiasedFfnNorm, plain_ffn(C::kFfnNorm, Presence::kAlways),
-         add_ffn(C::kFfnOut));
-
-constexpr auto plain_layer(const auto& attn_norm, const auto& ffn_norm) {
-  return join(attn_norm, qkv(C::kAttnNorm, Presence::kOptional),
-              rotary_attention(C::kQ, C::kK, Presence::kOptional), add_attn(C::kAttnOut), ffn_norm,
-              plain_ffn(C::kFfnNorm, Presence::kOptional), add_ffn(C::kFfnOut));
-}
-constexpr auto kPlainLayer = plain_layer(kBiasedAttnNorm, kBiasedFfnNorm);
-constexpr auto kArceeLayer = plain_layer(kAttnNorm, kFfnNorm);
-
-constexpr auto kApertusLayer =
-    join(kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional), qk_norms(W::kHead, W::kHead),
-         rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional), add_attn(C::kAttnOut),
-         kFfnNorm, plain_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
-
-constexpr auto gptneox_layer(Checkpoint ffn_norm_in) {
-  return join(kBiasedAttnNorm, fused_qkv(Presence::kOptional),
-              rotary_attention(C::kQ, C::kK, Presence::kOptional), add_attn(C::kAttnOut),
-              std::array{norm(C::kFfnNorm, ffn_norm_in, "ffn_norm", Presence::kAlways)},
-              plain_ffn(C::kFfnNorm, Presence::kAlways), add_ffn(C::kFfnOut));
-}
-constexpr auto kGptneoxLayer = gptneox_layer(C::kAttnResidual);
-constexpr auto kGptneoxParallel = gptneox_layer(C::kOutput);
-constexpr LayerVariant kGptneoxVariants[] = {
-    {.ops = kGptneoxParallel, .key = "use_parallel_residual"}};
-
-constexpr auto kPhi2Layer =
-    join(kBiasedAttnNorm, qkv(C::kAttnNorm, Presence::kAlways),
-         rotary_attention(C::kQ, C::kK, Presence::kAlways), add_attn(C::kAttnOut),
-         plain_ffn(C::kAttnNorm, Presence::kAlways), add_ffn(C::kFfnOut));
-
-constexpr auto kStablelmAttention =
-    join(kBiasedAttnNorm, qkv(C::kAttnNorm, Presence::kOptional), optional_head_norms(),
-         rotary_attention(C::kQNorm, C::kKNorm, Presence::kNever), add_attn(C::kAttnOut));
-constexpr auto kStablelmLayer = join(kStablelmAttention, kBiasedFfnNorm,
-                                     gated_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
-constexpr auto kStablelmParallel =
-    join(kStablelmAttention, gated_ffn(C::kAttnNorm, Presence::kNever), add_ffn(C::kFfnOut));
-constexpr LayerVariant kStablelmVariants[] = {{.ops = kStablelmParallel, .without = "ffn_norm"}};
-
-constexpr auto kCommandRLayer =
-    join(kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional), optional_head_norms(),
-         rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional), add_attn(C::kAttnOut),
-         gated_ffn(C::kAttnNorm, Presence::kNever), add_ffn(C::kFfnOut));
-
-constexpr auto falcon_layer(std::string_view attn_norm, const auto& ffn_norm, Checkpoint ffn_in) {
-  return join(std::array{norm(C::kAttnNorm, C::kOutput, attn_norm, Presence::kAlways)},
-              fused_qkv(Presence::kOptional), rotary_attention(C::kQ, C::kK, Presence::kOptional),
-              add_attn(C::kAttnOut), ffn_norm, plain_ffn(ffn_in, Presence::kOptional),
-              add_ffn(C::kFfnOut));
-}
-constexpr auto kFalconLayer = falcon_layer("attn_norm", std::array<OpSpec, 0>(), C::kAttnNorm);
-// With two norms of what enters the layer, of which "attn_norm" is the feed-forward's.
-constexpr auto kFalconTwoNorms = falcon_layer(
-    "attn_norm_2", std::array{norm(C::kFfnNorm, C::kOutput, "attn_norm", Presence::kAlways)},
-    C::kFfnNorm);
-constexpr LayerVariant kFalconVariants[] = {{.ops = kFalconTwoNorms, .tensor = "attn_norm_2"}};
-
-constexpr auto kGemma2Layer = sandwich_layer(rotary_attention(C::kQ, C::kK, Presence::kOptional),
-                                             gated_ffn(C::kFfnNorm, Presence::kNever));
-constexpr auto kGemma3Layer = sandwich_layer(
-    join(qk_norms(W::kHead, W::kHead), rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional)),
-    gated_ffn(C::kFfnNorm, Presence::kNever));
-constexpr auto kGlm4Layer =
-    sandwich_layer(rotary_attention(C::kQ, C::kK, Presence::kNever), fused_gated_ffn(C::kFfnNorm));
-
-constexpr auto kRoutedFfn = experts(C::kFfnNorm, C::kFfnOut, Presence::kNever);
-constexpr auto kRoutedAndShared =
-    join(experts(C::kFfnNorm, C::kRoutedOut, Presence::kNever), shared_expert(C::kFfnNorm));
-constexpr auto kRoutedAndGatedShared =
-    join(experts(C::kFfnNorm, C::kRoutedOut, Presence::kNever), gated_shared_expert(C::kFfnNorm));
-
-constexpr auto kLlamaAttention = join(qkv(C::kAttnNorm, Presence::kOptional),
-                                      rotary_attention(C::kQ, C::kK, Presence::kOptional));
-constexpr auto kLlamaExperts = expert_layer(kLlamaAttention, kRoutedFfn);
-constexpr LayerVariant kLlamaVariants[] = {{.ops = kLlamaExperts, .tensor = "ffn_gate_inp"}};
-constexpr auto kLlamaShared = expert_layer(kLlamaAttention, kRoutedAndShared);
-constexpr LayerVariant kGraniteMoeVariants[] = {{.ops = kLlamaShared, .tensor = "ffn_gate_shexp"}};
-constexpr LayerVariant kErnieMoeVariants[] = {{.ops = kLlamaLayer, .without = "ffn_gate_inp"},
-                                              {.ops = kLlamaExperts, .without = "ffn_gate_shexp"}};
-
-constexpr auto kQwen2MoeLayer = expert_layer(
-    join(qkv(C::kAttnNorm, Presence::kOptional), rotary_attention(C::kQ, C::kK, Presence::kNever)),
-    kRoutedAndGatedShared);
-constexpr LayerVariant kQwen2MoeVariants[] = {{.ops = kBiasedQkvLayer, .without = "ffn_gate_inp"}};
-
-constexpr auto normed_attention(Width of_q, Width of_k) {
-  return join(qkv(C::kAttnNorm, Presence::kOptional), qk_norms(of_q, of_k),
-              rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional));
-}
-constexpr auto kQwen3MoeLayer = expert_layer(normed_attention(W::kHead, W::kHead), kRoutedFfn);
-constexpr LayerVariant kQwen3MoeVariants[] = {{.ops = kQwen3Layer, .without = "ffn_gate_inp"}};
-constexpr auto glm4moe_layer(const auto& ffn) {
-  return join(kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional), norms_if_present(),
-              rotary_attention(C::kQNorm, C::kKNorm, Presence::kNever), add_attn(C::kAttnOut),
-              kFfnNormAfterAttn, ffn, add_ffn(C::kFfnOut));
-}
-constexpr auto kGlm4MoeLayer = glm4moe_layer(kRoutedAndShared);
-constexpr auto kGlm4MoeDense = glm4moe_layer(gated_ffn(C::kFfnNorm, Presence::kNever));
-constexpr LayerVariant kGlm4MoeVariants[] = {{.ops = kGlm4MoeDense, .without = "ffn_gate_inp"}};
-constexpr auto kDots1Layer = expert_layer(normed_attention(W::kHead, W::kHead), kRoutedAndShared);
-constexpr auto kOlmoeLayer = expert_layer(normed_attention(W::kQ, W::kKv), kRoutedFfn);
-
-constexpr auto kGptOssLayer =
-    join(kAttnNorm, qkv(C::kAttnNorm, Presence::kAlways),
-         std::array{rope(C::kQRope, C::kQ, W::kQ), rope(C::kKRope, C::kK, W::kKv),
-                    attention_with_sinks(C::kQRope, C::kKRope, C::kV),
-                    linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", Presence::kAlways)},
-         add_attn(C::kAttnOut), kFfnNormAfterAttn,
-         experts(C::kFfnNorm, C::kFfnOut, Presence::kAlways), add_ffn(C::kFfnOut));
-
-constexpr auto kDeepseekLayer = expert_layer(latent_attention(kLatentQ), kRoutedAndShared);
-constexpr auto kDeepseekDense =
-    expert_layer(latent_attention(kLatentQ), gated_ffn(C::kFfnNorm, Presence::kNever));
-constexpr auto kDeepseekLite = expert_layer(latent_attention(kPlainQ), kRoutedAndShared);
-constexpr auto kDeepseekLiteDense =
-    expert_layer(latent_attention(kPlainQ), gated_ffn(C::kFfnNorm, Presence::kNever));
-constexpr LayerVariant kDeepseekVariants[] = {
-    {.ops = kDeepseekLiteDense, .tensor = "attn_q", .without = "ffn_gate_inp"},
-    {.ops = kDeepseekLite, .tensor = "attn_q"},
-    {.ops = kDeepseekDense, .without = "ffn_gate_inp"}};
-
-constexpr auto kLfm2Ffn = gated_ffn(C::kFfnNorm, Presence::kNever);
-constexpr auto kLfm2Conv = expert_layer(short_conv(C::kAttnNorm), kLfm2Ffn);
-constexpr auto kLfm2Attention = expert_layer(normed_attention(W::kHead, W::kHead), kLfm2Ffn);
-constexpr LayerVariant kLfm2Variants[] = {{.ops = kLfm2Attention, .tensor = "attn_q"}};
-constexpr auto kLfm2MoeConv = expert_layer(short_conv(C::kAttnNorm), kRoutedFfn);
-constexpr LayerVariant kLfm2MoeVariants[] = {
-    {.ops = kLfm2Attention, .tensor = "attn_q", .without = "ffn_gate_inp"},
-    {.ops = kQwen3MoeLayer, .tensor = "attn_q"},
-    {.ops = kLfm2Conv, .without = "ffn_gate_inp"}};
-
-constexpr auto qwen35_layer(const auto& attention, const auto& ffn) {
-  return join(kAttnNorm, attention, add_attn(C::kAttnOut), kFfnNormAfterAttn, ffn,
-              add_ffn(C::kFfnOut));
-}
-constexpr auto kQwen35Ffn = gated_ffn(C::kFfnNorm, Presence::kNever);
-constexpr auto kQwen35Delta = gated_delta_net(C::kAttnNorm, delta_gates(C::kAttnNorm));
-constexpr auto kQwen35Linear = qwen35_layer(kQwen35Delta, kQwen35Ffn);
-constexpr auto kQwen35Attention = qwen35_layer(gated_attention(C::kAttnNorm), kQwen35Ffn);
-constexpr LayerVariant kQwen35Variants[] = {{.ops = kQwen35Attention, .tensor = "attn_q"}};
-constexpr auto kQwen35MoeLinear = qwen35_layer(kQwen35Delta, kRoutedAndGatedShared);
-constexpr auto kQwen35MoeAttention =
-    qwen35_layer(gated_attention(C::kAttnNorm), kRoutedAndGatedShared);
-constexpr LayerVariant kQwen35MoeVariants[] = {{.ops = kQwen35MoeAttention, .tensor = "attn_q"}};
-
-constexpr auto kQwen3NextDelta = gated_delta_net(C::kAttnNorm, fused_delta_gates(C::kAttnNorm));
-constexpr auto kQwen3NextLinear = qwen35_layer(kQwen3NextDelta, kRoutedAndGatedShared);
-constexpr auto kQwen3NextDense = qwen35_layer(kQwen3NextDelta, kQwen35Ffn);
-constexpr LayerVariant kQwen3NextVariants[] = {
-    {.ops = kQwen35Attention, .tensor = "attn_q", .without = "ffn_gate_inp"},
-    {.ops = kQwen35MoeAttention, .tensor = "attn_q"},
-    {.ops = kQwen3NextDense, .without = "ffn_gate_inp"}};
+using namespace layers;
 
 constexpr Architecture kArchitectures[] = {
     {.name = "llama",
@@ -406,6 +202,21 @@ constexpr Architecture kArchitectures[] = {
      .variants = kGraniteMoeVariants,
      .rope_pairing = RopePairing::kAdjacent,
      .multipliers = kAllMultipliers},
+    {.name = "granitehybrid",
+     .layer = kGraniteHybridLayer,
+     .variants = kGraniteHybridVariants,
+     .rope_pairing = RopePairing::kAdjacent,
+     .grouped_value_heads = true,
+     .multipliers = kAllMultipliers,
+     .rope_switch = true},
+    {.name = "nemotron_h",
+     .layer = kMamba2Layer,
+     .variants = kNemotronHVariants,
+     .activation = ActivationKind::kReluSquared,
+     .rope_pairing = RopePairing::kAdjacent,
+     .grouped_value_heads = true,
+     .eps_of_layer_norm = true},
+    {.name = "mamba2", .layer = kMamba2Layer, .grouped_value_heads = true},
     {.name = "gpt-oss",
      .layer = kGptOssLayer,
      .activation = ActivationKind::kClampedSwiglu,

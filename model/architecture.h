@@ -82,6 +82,7 @@ struct Architecture {
                              // does not say which; 0: the file does not say so
   bool grouped_value_heads = false;  // DeltaShape::grouped
   bool own_feed_forwards = false;    // the width of a feed-forward may be a layer's own
+  bool eps_of_layer_norm = false;    // files may state the eps of RMSNorm as that of LayerNorm
   bool windowed_heads = false;   // layers with a window may have heads of another size and number
   bool local_rope = false;       // layers with a window have a base of their own, and no scaling
   double local_rope_base = 0.0;  // the default of that base; 0: as the others
@@ -133,6 +134,9 @@ OpKind kind_of(Checkpoint checkpoint);
 
 // Whether a model of this architecture has this checkpoint in its forward pass.
 bool has_checkpoint(const Architecture& architecture, Checkpoint checkpoint);
+
+// Whether any of its layers has no feed-forward.
+bool has_layers_without_feed_forward(const Architecture& architecture);
 
 // Whether any of its layers may have a feed-forward without experts.
 bool has_dense_feed_forward(const Architecture& architecture);

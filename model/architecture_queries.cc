@@ -66,6 +66,14 @@ bool has_checkpoint(const Architecture& architecture, Checkpoint checkpoint) {
   return !is_in_layer(checkpoint) || find_spec(architecture, checkpoint) != nullptr;
 }
 
+bool has_layers_without_feed_forward(const Architecture& architecture) {
+  const auto lacks = [](std::span<const OpSpec> layer) {
+    return assay::find_spec(layer, Checkpoint::kFfnOut) == nullptr;
+  };
+  return lacks(architecture.layer) ||
+         std::ranges::any_of(architecture.variants, lacks, &LayerVariant::ops);
+}
+
 bool has_dense_feed_forward(const Architecture& architecture) {
   const auto is_dense = [](std::span<const OpSpec> layer) {
     return std::ranges::find(layer, Width::kInner, &OpSpec::width) != layer.end();

@@ -67,13 +67,22 @@ struct HfModel {
   HfExperts experts = HfExperts::kEach;
   HfWindow window = HfWindow::kNone;
   HfRouting routing = HfRouting::kOwn;
-  bool choice_bias = false;        // the choice of experts has a bias
-  bool choice_bias_row = false;    // which is a matrix of one row
+  bool choice_bias = false;      // the choice of experts has a bias
+  bool choice_bias_row = false;  // which is a matrix of one row
+  // What published files have in the place of "model." before the names of tensors.
+  std::string_view stored_model = {};
   std::string_view left_out = {};  // tensors whose names start so are none of the network's
   // Whether the last layer has no window, whatever layer_types says.
   bool last_without_window = false;
   // Whether use_bidirectional_attention may be "vision", which is of positions in images alone.
   bool sees_ahead_in_images = false;
+  // Whether position_embedding_type has to be "rope" where queries and keys are to be rotated.
+  bool rotates_by_name = false;
+  // Whether the heads of Mamba-2 are as wide together as the model, times `expand`.
+  bool inner_is_expanded = false;
+  // Whether layers have a feed-forward, shared_mlp, beside their experts or alone, whose gate is
+  // one module with what it multiplies.
+  bool shared_mlp = false;
   bool rotary_dim = false;  // rotary_dim may stand in the place of partial_rotary_factor
 };
 

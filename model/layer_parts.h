@@ -197,6 +197,34 @@ constexpr auto gated_delta_net(Checkpoint in, const auto& gates) {
                                 Presence::kNever},
                          gated_norm, linear(C::kAttnOut, C::kDeltaNorm, W::kHidden, "ssm_out")});
 }
+// Mamba-2 (Dao & Gu 2024) in its place: a gate, what goes through a short convolution and the steps
+// of the heads are one product, and what the state space model gives is gated and then normalised,
+// in groups.
+constexpr std::array<OpSpec, 7> mamba2(Checkpoint in) {
+  constexpr std::string_view kIn = "ssm_in";
+  OpSpec gated_norm = qk_norm(C::kSsmNorm, C::kSsm, W::kLinearValues, "ssm_norm", W::kSsmGroup);
+  gated_norm.in[1] = C::kLinearZ;
+  gated_norm.n_inputs = 2;
+  gated_norm.weight_per_head = true;
+  gated_norm.own_activation = ActivationKind::kSilu;
+  gated_norm.gate_first = true;
+  OpSpec conv = {OpKind::kConv, C::kLinearConv,     W::kLinearQkv, {C::kSsmXbc}, 1,
+                 "ssm_conv1d",  Presence::kOptional};
+  conv.own_activation = ActivationKind::kSilu;
+  return {linear(C::kLinearZ, in, W::kLinearValues, kIn),
+          linear(C::kSsmXbc, in, W::kLinearQkv, kIn),
+          linear(C::kSsmDt, in, W::kLinearHeads, kIn),
+          conv,
+          OpSpec{OpKind::kSsm,
+                 C::kSsm,
+                 W::kLinearValues,
+                 {C::kLinearConv, C::kSsmDt},
+                 2,
+                 "ssm_a",
+                 Presence::kNever},
+          gated_norm,
+          linear(C::kAttnOut, C::kSsmNorm, W::kHidden, "ssm_out")};
+}
 // Attention whose result is multiplied by a sigmoid; each head's rows of the gate follow those of
 // its query.
 constexpr std::array<OpSpec, 12> gated_attention(Checkpoint in) {

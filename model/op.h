@@ -14,30 +14,38 @@ namespace assay {
 
 // What an op does with its inputs.
 enum class OpKind : uint8_t {
-  kEmbedding,     // of tokens, and of positions where they are learned; or a layer's own, of tokens
-  kNorm,          // of one input, whole or a head at a time, with a weight for each element, if
-                  // it names a tensor
-  kLinear,        // weight · input, plus a bias
-  kRope,          // turns each head by the rotary angles of its token
-  kHeads,         // each head of parts of its inputs: its own part of the first, and what all heads
-                  // share of the second
-  kAttention,     // of queries, keys and values
-  kConv,          // the first input times a sum over a few positions up to its own, an element at a
-                  // time: of the product of the second and the third, with weights. Of one input,
-                  // the network's activation of that sum of it
-  kDelta,         // the gated delta rule of queries, keys and values in one, and of its two gates
-  kActivation,    // of up, times a function of the gate where there is one
-  kAdd,           // of two inputs, the first the residual stream; times a number, its own or one
-                  // in a tensor, if it names one that the file has
-  kSelect,        // the ids of the experts with the highest scores
-  kWeigh,         // the weights of those experts; or of the shared one, by its score alone
+  kEmbedding,   // of tokens, and of positions where they are learned; or a layer's own, of tokens
+  kNorm,        // of one input, whole or a head at a time, with a weight for each element, if
+                // it names a tensor
+  kLinear,      // weight · input, plus a bias
+  kRope,        // turns each head by the rotary angles of its token
+  kHeads,       // each head of parts of its inputs: its own part of the first, and what all heads
+                // share of the second
+  kAttention,   // of queries, keys and values
+  kConv,        // the first input times a sum over a few positions up to its own, an element at a
+                // time: of the product of the second and the third, with weights. Of one input,
+                // the network's activation of that sum of it
+  kDelta,       // the gated delta rule of queries, keys and values in one, and of its two gates
+  kSsm,         // the state space model of Mamba-2, of values, keys and queries in one, and of the
+                // steps of its heads
+  kActivation,  // of up, times a function of the gate where there is one
+  kAdd,         // of two inputs, the first the residual stream; times a number, its own or one
+                // in a tensor, if it names one that the file has
+  kSelect,      // the ids of the experts with the highest scores
+  kWeigh,       // the weights of those experts; or of the shared one, by its score alone
   kExpertLinear,  // as kLinear, by the matrices of each token's experts, one after the other
   kMix,           // the sum of the experts' results, times their weights
 };
 
 // Whether an op reads inputs at earlier positions, too: those from first_read_back() on.
 constexpr bool reads_back(OpKind kind) {
-  return kind == OpKind::kAttention || kind == OpKind::kConv || kind == OpKind::kDelta;
+  return kind == OpKind::kAttention || kind == OpKind::kConv || kind == OpKind::kDelta ||
+         kind == OpKind::kSsm;
+}
+
+// Whether what it reads of earlier positions is a state that a call carries on.
+constexpr bool has_state(OpKind kind) {
+  return kind == OpKind::kDelta || kind == OpKind::kSsm;
 }
 
 // How the scores of experts become weights: a softmax over all of them, a sigmoid of each, or a
@@ -90,7 +98,8 @@ enum class Width : uint8_t {
   kLinearHeads,
   kLinearGates,  // 2 kLinearHeads
   kLinearHead,
-  kPle,  // embedding_length_per_layer_input
+  kPle,       // embedding_length_per_layer_input
+  kSsmGroup,  // values of the heads that read one key head, of kSsm
 };
 
 // Whether a model file has a tensor.
@@ -99,8 +108,10 @@ enum class Presence : uint8_t { kNever, kOptional, kAlways };
 // What the names of most tensors end in.
 inline constexpr std::string_view kWeightSuffix = ".weight";
 
-// Whose bias a kDelta reads beside its own tensor, which has no ".weight" in its name.
+// Whose bias an op of has_state() reads beside its own tensor, which has no ".weight" in its name.
 inline constexpr std::string_view kStepTensor = "ssm_dt";
+// And a kSsm this one, which has none either.
+inline constexpr std::string_view kSkipTensor = "ssm_d";
 
 // One op of a layer. As input, Checkpoint::kOutput stands for what enters the layer, and kEmbedding
 // for what enters the first. Keys and values that no op of the layer computes are those of an
@@ -123,8 +134,9 @@ struct OpSpec {
   bool if_present = false;       // only in layers whose tensor the file has
   double own_eps = 0.0;          // of a kNorm, whatever the file says; 0: the file's
   // Of a kActivation, whatever the file says. What a kNorm of two inputs gives is multiplied by
-  // that of the second.
+  // that of the second; with `gate_first`, what it is given.
   std::optional<ActivationKind> own_activation = {};
+  bool gate_first = false;
 
   // What the tensor's name ends in, of a kNorm or kWeigh.
   std::string_view suffix = kWeightSuffix;
@@ -148,7 +160,7 @@ struct OpSpec {
 
 // The number of the first input that an op of reads_back() reads at earlier positions.
 constexpr int first_read_back(const OpSpec& op) {
-  return op.kind == OpKind::kDelta || op.n_inputs == 1 ? 0 : 1;
+  return has_state(op.kind) || op.n_inputs == 1 ? 0 : 1;
 }
 
 // The op of a layer that computes `checkpoint`; null if it has none.

@@ -70,6 +70,7 @@ void run_with_late_state(const OpContext& context, const ConvCall& call, Kernels
   of_own.out = own.data();
   weighted(leave_last).conv(context, of_own, kernels);
   ConvCall late = call;
+  late.bias = nullptr;
   --late.first_position;
   weighted([](std::span<float> weights) { weights.back() = 0.0F; }).conv(context, late, kernels);
   for (size_t i = 0; i < own.size(); ++i) call.out[i] += own[i];
@@ -103,10 +104,10 @@ Injected fault(std::string name, FaultGroup group, std::string what) {
   return {std::move(name), group, std::move(what), Checkpoint::kConv, needs_conv};
 }
 
-// The same of a convolution in linear attention.
+// The same of a convolution in linear attention, or Mamba-2.
 Injected linear_fault(std::string name, std::string what) {
   return {std::move(name), FaultGroup::kCache, std::move(what), Checkpoint::kLinearConv,
-          needs_linear_attention};
+          needs_linear_conv};
 }
 
 Injected chunked() {
@@ -126,6 +127,21 @@ std::vector<Mistake> conv_mistakes() {
        .possible = [](const Network& network, Op op) { return !network.has_own_activation(op); },
        .faults = {fault("conv-silu", FaultGroup::kAttention,
                         "the result of a convolution goes through SiLU")}},
+      {.cause = "bias_missing",
+       .text = plainly("leaves the bias out"),
+       .edit = {.conv =
+                    [](const OpContext&, ConvCall call, Kernels& kernels) {
+                      call.bias = nullptr;
+                      kernels.run(call);
+                    }},
+       .possible = [](const Network& network, Op op) { return network.has_bias(op); },
+       .faults = {{"conv-bias-missing", FaultGroup::kAttention,
+                   "the bias of Mamba-2's convolution is left out", Checkpoint::kLinearConv,
+                   needs("convolution with a bias",
+                         [](const ModelConfig& config) {
+                           const OpSpec* conv = config.find(Checkpoint::kLinearConv);
+                           return conv != nullptr && conv->bias != Presence::kNever;
+                         })}}},
       {.cause = "transpose",
        .text = plainly("gives the first of the convolution's weights to the token itself, and the "
                        "last to the earliest"),
@@ -185,7 +201,10 @@ std::vector<Mistake> conv_mistakes() {
        .text = plainly("convolves each token with those before it one late, and itself in time"),
        .edit = {.conv = run_with_late_state},
        .faults = {fault("conv-state-late", FaultGroup::kCache,
-                        "a convolution reads earlier positions one slot late")}},
+                        "a convolution reads earlier positions one slot late"),
+                  linear_fault("linear-conv-state-late",
+                               "linear attention's convolution reads earlier positions one slot "
+                               "late")}},
       {.cause = "kv_shift",
        .text = plainly("convolves each token after the prompt with those before it one late, and "
                        "itself in time"),

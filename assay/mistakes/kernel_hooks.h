@@ -46,6 +46,7 @@ struct KernelHooks {
   Hook<AttentionCall> attention = {};
   Hook<ConvCall> conv = {};
   Hook<DeltaCall> delta = {};
+  Hook<SsmCall> ssm = {};
   Hook<ActivateCall> activate = {};
   Hook<AddCall> add = {};
   Hook<AddCall> scale = {};     // of calls without `a`, which only multiply

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "assay/mistakes/gate_mistakes.h"
 #include "assay/mistakes/mistake.h"
 
 // Of the gated delta rule and what stands around it, and of attention whose result has a gate.
@@ -93,36 +94,6 @@ void run_unscaled(const OpContext&, const DeltaCall& call, Kernels& kernels) {
   for (int64_t i = 0; i < count; ++i) call.out[i] *= root;
 }
 
-// An activation of the op at `at` that is not its own.
-Mistake other_gate(Checkpoint at, const char* text, Activation other, const char* fault,
-                   const char* what, UnsupportedReason needs) {
-  return {.cause = "activation_kind",
-          .text = plainly(text),
-          .edit = {.activate = [other](const OpContext&, const ActivateCall& call,
-                                       Kernels& kernels) { activate(call, other, kernels); }},
-          .possible = [at](const Network&, Op op) { return op.checkpoint == at; },
-          .faults = {{.name = fault,
-                      .group = FaultGroup::kAttention,
-                      .what = what,
-                      .at = at,
-                      .unsupported_reason = std::move(needs)}}};
-}
-
-// What has a gate without it.
-Mistake missing_gate(Checkpoint at, const char* text, const char* fault, const char* what,
-                     UnsupportedReason needs) {
-  return {.cause = "activation_kind",
-          .text = plainly(text),
-          .edit = {.activate = [](const OpContext&, const ActivateCall& call,
-                                  Kernels&) { std::copy_n(call.up, call.count, call.out); }},
-          .possible = [at](const Network&, Op op) { return op.checkpoint == at; },
-          .faults = {{.name = fault,
-                      .group = FaultGroup::kAttention,
-                      .what = what,
-                      .at = at,
-                      .unsupported_reason = std::move(needs)}}};
-}
-
 std::string needs_gated_attention(const Model& model) {
   return model.config().find(Checkpoint::kGatedAttn) != nullptr ? "" : "its attention has no gate";
 }
@@ -165,8 +136,7 @@ std::vector<Mistake> gate_mistakes() {
   return {
       other_gate(Checkpoint::kLinearConv, "does not pass the convolution's result through SiLU",
                  Activation::kIdentity, "linear-conv-without-silu",
-                 "the convolution of linear attention does not end with SiLU",
-                 needs_linear_attention),
+                 "the convolution of linear attention does not end with SiLU", needs_linear_conv),
       other_gate(Checkpoint::kDeltaNorm, "gates the norm by a sigmoid in place of SiLU",
                  Activation::kSigmoid, "delta-gate-sigmoid",
                  "the norm of linear attention is gated by a sigmoid, not SiLU",
@@ -212,6 +182,34 @@ std::vector<Mistake> gate_mistakes() {
 }
 
 }  // namespace
+
+Mistake other_gate(Checkpoint at, const char* text, Activation other, const char* fault,
+                   const char* what, UnsupportedReason needs) {
+  return {.cause = "activation_kind",
+          .text = plainly(text),
+          .edit = {.activate = [other](const OpContext&, const ActivateCall& call,
+                                       Kernels& kernels) { activate(call, other, kernels); }},
+          .possible = [at](const Network&, Op op) { return op.checkpoint == at; },
+          .faults = {{.name = fault,
+                      .group = FaultGroup::kAttention,
+                      .what = what,
+                      .at = at,
+                      .unsupported_reason = std::move(needs)}}};
+}
+
+Mistake missing_gate(Checkpoint at, const char* text, const char* fault, const char* what,
+                     UnsupportedReason needs) {
+  return {.cause = "activation_kind",
+          .text = plainly(text),
+          .edit = {.activate = [](const OpContext&, const ActivateCall& call,
+                                  Kernels&) { std::copy_n(call.up, call.count, call.out); }},
+          .possible = [at](const Network&, Op op) { return op.checkpoint == at; },
+          .faults = {{.name = fault,
+                      .group = FaultGroup::kAttention,
+                      .what = what,
+                      .at = at,
+                      .unsupported_reason = std::move(needs)}}};
+}
 
 std::vector<Mistake> linear_attention_mistakes() {
   std::vector<Mistake> mistakes = {

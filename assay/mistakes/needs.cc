@@ -27,7 +27,7 @@ UnsupportedReason needs(std::string what, std::function<bool(const ModelConfig&)
 }
 
 std::string needs_rotary(const Model& model) {
-  return architecture(model).position == PositionKind::kRotary ? "" : "it has no rotary embedding";
+  return model.config().find(Checkpoint::kQRope) != nullptr ? "" : "it has no rotary embedding";
 }
 
 std::string needs_learned_positions(const Model& model) {
@@ -59,6 +59,16 @@ std::string needs_conv(const Model& model) {
 
 std::string needs_linear_attention(const Model& model) {
   return model.config().find(Checkpoint::kDelta) != nullptr ? "" : "it has no linear attention";
+}
+
+std::string needs_linear_conv(const Model& model) {
+  return model.config().find(Checkpoint::kLinearConv) != nullptr
+             ? ""
+             : "it has neither linear attention nor Mamba-2";
+}
+
+std::string needs_ssm(const Model& model) {
+  return model.config().find(Checkpoint::kSsm) != nullptr ? "" : "it has no state space model";
 }
 
 std::string needs_silu(const Model& model) {

@@ -20,6 +20,8 @@ std::string needs_query_product(const Model& model);  // not a part of one with 
 std::string needs_gate(const Model& model);
 std::string needs_conv(const Model& model);
 std::string needs_linear_attention(const Model& model);
+std::string needs_linear_conv(const Model& model);  // that, or Mamba-2
+std::string needs_ssm(const Model& model);
 std::string needs_gelu(const Model& model);
 std::string needs_silu(const Model& model);
 std::string needs_exact_gelu(const Model& model);

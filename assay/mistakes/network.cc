@@ -68,6 +68,7 @@ bool Network::can_compute(Op op) const {
     case OpKind::kHeads:
     case OpKind::kConv:
     case OpKind::kDelta:
+    case OpKind::kSsm:
       return model != nullptr;
     case OpKind::kEmbedding:
       return model != nullptr;
@@ -107,6 +108,7 @@ std::optional<int64_t> Network::columns(Op op, const std::vector<int64_t>& input
     case OpKind::kHeads:
     case OpKind::kConv:
     case OpKind::kDelta:
+    case OpKind::kSsm:
     case OpKind::kSelect:
     case OpKind::kWeigh:
     case OpKind::kExpertLinear:
@@ -211,7 +213,10 @@ bool Network::has_bias(Op op) const {
     return model->layers[static_cast<size_t>(op.layer)].extra.choice_bias != nullptr;
   }
   if (kind_of(op) == OpKind::kNorm) return norm_call(op).bias != nullptr;
-  if (kind_of(op) == OpKind::kDelta) return true;
+  if (has_state(kind_of(op))) return true;
+  if (kind_of(op) == OpKind::kConv) {
+    return model->layers[static_cast<size_t>(op.layer)].extra.conv_bias != nullptr;
+  }
   const Linear* found = linear(op);
   return found != nullptr && found->bias != nullptr;
 }
@@ -279,8 +284,16 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
       if (out.columns < x[0]->columns) call.x_width = x[0]->columns;
       call.n_tokens = out.rows * out.columns / call.width;
       call.out = out.values.data();
+      const bool gate_first = x.size() > 1 && find_spec(layer(op.layer), op.checkpoint)->gate_first;
+      if (gate_first) {
+        out.values = x[0]->values;
+        activate_in_place(context, hooks, x[1]->values.data(), out);
+        call.x = out.values.data();
+      }
       run_hooked(hooks.norm, context, call, *reference_);
-      if (x.size() > 1) activate_in_place(context, hooks, x[1]->values.data(), out);
+      if (x.size() > 1 && !gate_first) {
+        activate_in_place(context, hooks, x[1]->values.data(), out);
+      }
       return out;
     }
     case OpKind::kSelect:
@@ -330,7 +343,8 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
     case OpKind::kConv:
       return of_convolution(context, hooks);
     case OpKind::kDelta:
-      return of_delta(context, hooks);
+    case OpKind::kSsm:
+      return of_state(context, hooks);
     case OpKind::kActivation: {
       Matrix out(x[0]->rows, x[0]->columns);
       ActivateCall call = activate_call(x.size() > 1 ? x[1] : nullptr, *x[0], out);
@@ -445,50 +459,6 @@ OpKind Network::kind_of(Op op) const {
     if (const OpSpec* spec = find_spec(layer(op.layer), op.checkpoint)) return spec->kind;
   }
   return assay::kind_of(op.checkpoint);
-}
-
-Network Network::of_model(const Model& model, int64_t n_positions) {
-  const ModelConfig& config = model.config();
-  const Architecture& architecture = *config.architecture;
-  Network network;
-  network.n_layers = static_cast<int>(config.n_layers);
-  network.n_heads = config.n_heads;
-  network.n_kv_heads = config.n_kv_heads;
-  network.head_dim = config.head_dim;
-  network.own_value_dim = config.value_dim;
-  network.window = config.sliding_window;
-  network.activation = activation_of(config.activation);
-  network.norm = architecture.norm;
-  network.eps = config.norm_eps;
-  if (architecture.position == PositionKind::kRotary) {
-    network.rope = RopeSettings();
-    network.rope->pairing = architecture.rope_pairing;
-    network.rope->head_dim = config.head_dim;
-    network.rope->first_turned = config.first_turned();
-    network.rope_factors = rope_factors_for(model, n_positions);
-    network.rope->frequencies = rotary_frequencies(config, network.rope_factors);
-    network.rope->base = config.rope_freq_base;
-    network.rope->factor = config.rope_attn_factor;
-    if (config.local_rope_freq_base > 0.0) {
-      network.local_rope = *network.rope;
-      const auto local = std::ranges::find(config.layers, true, &LayerConfig::local_rope);
-      if (local != config.layers.end()) network.local_rope.head_dim = config.heads(*local).head_dim;
-      network.local_rope.frequencies = rotary_frequencies(config, {}, true);
-      network.local_rope.base = config.local_rope_freq_base;
-      network.local_rope.factor = 1.0;
-    }
-  }
-  network.model = &model;
-  network.output_linear_ = model.output;
-  for (const LayerConfig& layer : config.layers) {
-    if (!layer.own_heads || network.own_heads_ != nullptr) continue;
-    auto other = std::make_shared<Network>(network);
-    other->n_kv_heads = layer.own_heads->n_kv_heads;
-    other->head_dim = layer.own_heads->head_dim;
-    other->own_value_dim = layer.own_heads->value_dim;
-    network.own_heads_ = std::move(other);
-  }
-  return network;
 }
 
 }  // namespace assay::mistakes

@@ -160,7 +160,7 @@ struct Network {
   Matrix look_up(const OpContext& context, const KernelHooks& hooks) const;
   Matrix look_up_of_layer(const OpContext& context, const KernelHooks& hooks) const;
   Matrix of_convolution(const OpContext& context, const KernelHooks& hooks) const;
-  Matrix of_delta(const OpContext& context, const KernelHooks& hooks) const;
+  Matrix of_state(const OpContext& context, const KernelHooks& hooks) const;
   void activate_in_place(const OpContext& context, const KernelHooks& hooks, const float* gate,
                          Matrix& out) const;
   Matrix of_experts(const OpContext& context, const KernelHooks& hooks) const;

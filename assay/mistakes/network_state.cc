@@ -4,7 +4,8 @@
 #include "assay/mistakes/network.h"
 #include "base/interrupt.h"
 
-// What Network computes of convolutions and linear attention, from all positions so far.
+// What Network computes of convolutions, linear attention and state space models, from all
+// positions so far.
 namespace assay::mistakes {
 
 // What the op does with its result; `gate`, where there is one, is as long.
@@ -33,7 +34,8 @@ Matrix Network::of_convolution(const OpContext& context, const KernelHooks& hook
                 .weight = model->layers[static_cast<size_t>(op.layer)].extra.conv,
                 .taps = model->config().conv_taps,
                 .n_tokens = 1,
-                .width = out.columns};
+                .width = out.columns,
+                .bias = model->layers[static_cast<size_t>(op.layer)].extra.conv_bias};
   for (int64_t t = 0; t < out.rows; ++t) {
     if (!inputs.wanted.empty() && !inputs.wanted[static_cast<size_t>(t)]) continue;
     if (!of_one) call.x = x[0]->row(t);
@@ -46,7 +48,7 @@ Matrix Network::of_convolution(const OpContext& context, const KernelHooks& hook
 }
 
 // Each position needs all before it.
-Matrix Network::of_delta(const OpContext& context, const KernelHooks& hooks) const {
+Matrix Network::of_state(const OpContext& context, const KernelHooks& hooks) const {
   const Inputs& inputs = context.inputs;
   const std::vector<const Matrix*>& x = inputs.rows;
   const Op op = context.op();
@@ -55,17 +57,31 @@ Matrix Network::of_delta(const OpContext& context, const KernelHooks& hooks) con
   const DeltaShape& shape = model->config().delta;
   std::vector<float> state(static_cast<size_t>(shape.state_size()));
   check_interrupted();
-  run_hooked(hooks.delta, context,
-             DeltaCall{.qkv = x[0]->values.data(),
-                       .alpha = x[1]->values.data(),
-                       .beta = x[2]->values.data(),
+  if (kind_of(op) == OpKind::kSsm) {
+    run_hooked(hooks.ssm, context,
+               SsmCall{.xbc = x[0]->values.data(),
+                       .dt = x[1]->values.data(),
                        .a = extra.decay,
-                       .dt = extra.dt,
+                       .dt_bias = extra.dt,
+                       .d = extra.skip,
                        .shape = shape,
                        .state = state.data(),
                        .n_tokens = all.rows,
                        .out = all.values.data()},
-             *reference_);
+               *reference_);
+  } else {
+    run_hooked(hooks.delta, context,
+               DeltaCall{.qkv = x[0]->values.data(),
+                         .alpha = x[1]->values.data(),
+                         .beta = x[2]->values.data(),
+                         .a = extra.decay,
+                         .dt = extra.dt,
+                         .shape = shape,
+                         .state = state.data(),
+                         .n_tokens = all.rows,
+                         .out = all.values.data()},
+               *reference_);
+  }
   Matrix out(inputs.n_rows(), all.columns);
   for (int64_t t = 0; t < out.rows; ++t) {
     std::copy_n(all.row(inputs.position_at(t)), all.columns, out.row(t));

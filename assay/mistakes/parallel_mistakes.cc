@@ -129,6 +129,8 @@ std::string needs_two_norms(const Model& model) {
 
 // Of layers whose feed-forward has no norm of its own.
 std::string needs_no_ffn_norm(const Model& model) {
+  if (model.config().find(Checkpoint::kAttnResidual) == nullptr)
+    return "its layers have one branch";
   const bool normed = model.config().find(Checkpoint::kFfnNorm) != nullptr;
   return normed ? "its feed-forward has a norm of its own" : "";
 }

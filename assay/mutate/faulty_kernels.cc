@@ -61,7 +61,7 @@ void FaultyKernels::run_edited(mistakes::Hook<Call> KernelHooks::*hook, const Ca
     shadow_values_.resize(static_cast<size_t>(count));
     Call beside = call;
     beside.out = shadow_values_.data();
-    if constexpr (std::is_same_v<Call, DeltaCall>) {
+    if constexpr (std::is_same_v<Call, DeltaCall> || std::is_same_v<Call, SsmCall>) {
       shadow_state_.assign(call.state, call.state + call.shape.state_size());
       beside.state = shadow_state_.data();
     }
@@ -110,6 +110,10 @@ void FaultyKernels::run(const ConvCall& call) {
 
 void FaultyKernels::run(const DeltaCall& call) {
   run_edited(&KernelHooks::delta, call, call.n_tokens * call.shape.value_width());
+}
+
+void FaultyKernels::run(const SsmCall& call) {
+  run_edited(&KernelHooks::ssm, call, call.n_tokens * call.shape.value_width());
 }
 
 void FaultyKernels::run(const ActivateCall& call) {

@@ -38,6 +38,7 @@ class FaultyKernels : public Kernels {
   void run(const AttentionCall& call) override;
   void run(const ConvCall& call) override;
   void run(const DeltaCall& call) override;
+  void run(const SsmCall& call) override;
   void run(const ActivateCall& call) override;
   void run(const AddCall& call) override;
   void run(const MixCall& call) override;

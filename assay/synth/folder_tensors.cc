@@ -84,23 +84,20 @@ class FolderLister {
     const std::string layer = tensor.name.substr(4, tensor.name.find('.', 4) - 3);  // "7."
     const std::string path = std::string(config_.model->layers) + "." + layer;
     if (op.kind == OpKind::kExpertLinear) return add_experts(tensor, path, suffix);
-    if (op.kind == OpKind::kDelta) return add_gates(tensor, path);
+    if (has_state(op.kind)) return add_gates(tensor, path);
     if (op.suffix != kWeightSuffix) {  // a parameter
       return put_plain(path + std::string(hf_module(*config_.model, op.tensor_name())), tensor);
     }
     const std::string module = path + std::string(module_of(op));
-    if (linear_attention_module_rows(config_, op) > 0) {
-      if (op.out == Checkpoint::kLinearZ) return;  // with queries, keys and values
-      std::string gate = tensor.name;
-      gate.replace(gate.find("attn_qkv"), 8, "attn_gate");
-      return put_shared(module + suffix, {&tensor, by_name_.at(gate)});
-    }
+    if (shared_module_rows(config_, op) > 0) return add_shared(module + suffix, tensor);
     if (op.kind == OpKind::kSelect && config_.model->choice_bias_row) {
       return put_rows(module, {1, tensor.columns()}, tensor, 0);
     }
     if (op.kind == OpKind::kAttention || op.kind == OpKind::kSelect || op.kind == OpKind::kAdd) {
       return put_plain(module, tensor);
     }
+    if (op.kind == OpKind::kConv && suffix == ".bias") return put_plain(module + suffix, tensor);
+    if (op.norm_width == Width::kSsmGroup) return put_as_vector(module + suffix, tensor);
     if (op.kind == OpKind::kConv) {
       return put_reordered(module + suffix, tensor, {tensor.rows(), 1, tensor.columns()});
     }
@@ -120,6 +117,20 @@ class FolderLister {
     put_reordered(module + suffix, tensor);
   }
 
+  // A module that has the rows of another tensor, too: the gate of linear attention, or what the
+  // gate of a feed-forward multiplies.
+  void add_shared(const std::string& module, const SynthTensor& tensor) {
+    static constexpr std::pair<std::string_view, std::string_view> kShared[] = {
+        {"attn_qkv", "attn_gate"}, {"ffn_gate", "ffn_up"}};
+    for (const auto& [first, second] : kShared) {
+      std::string other = tensor.name;
+      const size_t at = other.find(first);
+      if (at == std::string::npos) continue;
+      other.replace(at, first.size(), second);
+      return put_shared(module, {&tensor, by_name_.at(other)});
+    }
+  }
+
   // Where a module was renamed, published files have the older name, which comes last.
   std::string_view module_of(const OpSpec& op) const {
     const std::string special = fmt::format("{}/{}", op.tensor, checkpoint_op(op.out));
@@ -130,6 +141,10 @@ class FolderLister {
   }
 
   void put(std::string name, std::vector<int64_t> shape, WeightsFile::FillRow fill) {
+    constexpr std::string_view kModel = "model.";
+    if (!config_.model->stored_model.empty() && name.starts_with(kModel)) {
+      name.replace(0, kModel.size(), config_.model->stored_model);
+    }
     made_.push_back({std::move(name), std::move(shape), std::move(fill)});
   }
 
@@ -145,21 +160,39 @@ class FolderLister {
     put_rows(std::move(name), {tensor.dims.rbegin(), tensor.dims.rend()}, tensor, 0);
   }
 
+  // All rows one after the other.
+  void put_as_vector(std::string name, const SynthTensor& tensor) {
+    put(std::move(name), {tensor.rows() * tensor.columns()},
+        [numbers = Numbers(tensor, seed_)](int64_t, float* out) {
+          const int64_t columns = numbers.tensor->columns();
+          for (int64_t row = 0; row < numbers.tensor->rows(); ++row) {
+            numbers.row(row, out + row * columns);
+          }
+        });
+  }
+
   void put_transposed(std::string name, const SynthTensor& tensor) {
     put(std::move(name), tensor.dims, [numbers = Numbers(tensor, seed_)](int64_t row, float* out) {
       numbers.column(row, 0, numbers.tensor->rows(), out);
     });
   }
 
-  // The two vectors of linear attention's decay; the logarithm of 1, which all of the one are, is
-  // 0.
+  // The vectors of a state's decay; the logarithm of 1, which all of the one are, is 0. And of what
+  // Mamba-2 adds of its values.
   void add_gates(const SynthTensor& tensor, const std::string& path) {
     const bool is_step = tensor.name.ends_with(".bias");
-    const std::string name =
-        path + std::string(hf_module(*config_.model, is_step ? kStepTensor : tensor.op->tensor));
+    const bool is_skip = tensor.name.ends_with(kSkipTensor);
+    const std::string_view stem = is_step ? kStepTensor : is_skip ? kSkipTensor : tensor.op->tensor;
+    const std::string name = path + std::string(hf_module(*config_.model, stem));
     if (is_step) return put_reordered(name, tensor, tensor.dims);
-    put(name, tensor.dims,
-        [count = tensor.columns()](int64_t, float* out) { std::fill_n(out, count, 0.0F); });
+    const std::vector<int64_t> dims = {tensor.dims.back()};
+    if (is_skip) {
+      return put(name, dims,
+                 [numbers = Numbers(tensor, seed_), count = dims[0]](int64_t, float* out) {
+                   numbers.column(0, 0, count, out);
+                 });
+    }
+    put(name, dims, [count = dims[0]](int64_t, float* out) { std::fill_n(out, count, 0.0F); });
   }
 
   // Column `order[i]` is column i of the file.

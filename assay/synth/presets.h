@@ -12,6 +12,10 @@ struct Preset {
   std::string_view json;
 };
 
+// All, hybrid ones last.
 std::span<const Preset> presets();
+
+// Those whose layers are not all of attention: linear attention, Mamba-2, convolutions.
+std::span<const Preset> hybrid_presets();
 
 }  // namespace assay

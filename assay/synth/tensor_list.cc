@@ -177,10 +177,18 @@ class Lister {
       const auto deviation = 1.0 / std::sqrt(static_cast<double>(model_.conv_taps));
       add(name + ".weight", &op, {model_.conv_taps, model_.width(op.width)}, 0.0F,
           static_cast<float>(deviation));
+      if (op.bias != Presence::kNever && has_bias(config_.hf, op)) {
+        add(name + ".bias", &op, {model_.width(op.width)}, 0.0F, kBiasDeviation);
+      }
     }
-    if (op.kind == OpKind::kDelta) {
+    if (op.kind == OpKind::kSsm) {
+      add(fmt::format("blk.{}.{}", layer, kSkipTensor), &op, {1, model_.delta.n_value_heads}, 1.0F,
+          kNormDeviation);
+    }
+    if (has_state(op.kind)) {
       const int64_t heads = model_.delta.n_value_heads;
-      add(name, &op, {heads}, -1.0F, 0.0F);
+      const bool in_rows = op.kind == OpKind::kSsm;
+      add(name, &op, in_rows ? std::vector<int64_t>{1, heads} : std::vector{heads}, -1.0F, 0.0F);
       add(fmt::format("blk.{}.{}.bias", layer, kStepTensor), &op, {heads}, kStepMean,
           kStepDeviation);
     }

@@ -15,6 +15,7 @@
 #include "engine/hf/json_object.h"
 #include "engine/hf/keys.h"
 #include "engine/hf/linear_attention.h"
+#include "engine/hf/mamba.h"
 #include "engine/hf/parts.h"
 #include "engine/hf/rope_config.h"
 #include "engine/hf/windowed_heads.h"
@@ -33,7 +34,8 @@ namespace {
 // What transformers takes where a config.json of this kind lacks a key.
 rapidjson::Document class_defaults(const std::string& model_type) {
   constexpr char kFile[] = "engine/hf/class_defaults.json";
-  const rapidjson::Document all = parse_json_text(std::string(kClassDefaults), kFile, kConfigHint);
+  const rapidjson::Document all =
+      parse_json_text(std::string(kClassDefaults), kFile, kConfigHint, JsonNumbers::kAll);
   const auto found = all.FindMember(model_type.c_str());
   if (found == all.MemberEnd()) {
     throw Error(fmt::format("has no defaults of '{}'", model_type), kFile,
@@ -67,6 +69,8 @@ constexpr const char* kSizes[] = {"num_kv_shared_layers", "hidden_size_per_layer
 constexpr const char* kObjects[] = {"quantization_config", "clip_qkv", "attention_chunk_size"};
 // And this one, but where HfModel::routing says what it is for.
 constexpr char kRouted[] = "n_routed_experts";
+// Positions of a model whose config.json does not bound them, as converters write.
+constexpr int64_t kContextWithoutAttention = int64_t{1} << 20;
 // Constants of the clamped SwiGLU that the kernels have.
 constexpr std::pair<const char*, double> kConstants[] = {{"swiglu_limit", 7.0},
                                                          {"swiglu_alpha", 1.702}};
@@ -100,8 +104,10 @@ void refuse_features(const ConfigObject& object, const HfConfig& config) {
   for (const char* key : kObjects) {
     if (object.find(key) != nullptr) object.refuse(key, "asks for what Assay does not compute");
   }
-  const bool is_routed =
-      config.model->routing == HfRouting::kSoftmax || config.model->routing == HfRouting::kSigmoid;
+  // Networks with layers of one branch say which of these have experts.
+  const bool is_routed = config.model->routing == HfRouting::kSoftmax ||
+                         config.model->routing == HfRouting::kSigmoid ||
+                         has_layers_without_feed_forward(*config.architecture);
   if (!is_routed && object.find(kRouted) != nullptr) {
     object.refuse(kRouted, "asks for what Assay does not compute");
   }
@@ -146,10 +152,7 @@ void read_latent_shape(const ConfigObject& object, HfConfig& config, Keys& keys)
   }
 }
 
-void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
-  config.n_vocab = object.whole({"vocab_size"}, kMaxWidth);
-  config.embedding_length = object.whole({"hidden_size", "n_embd"}, kMaxWidth);
-  config.n_layers = object.whole({"num_hidden_layers", "n_layer"}, kMaxLayers);
+void read_heads(const ConfigObject& object, HfConfig& config) {
   config.n_heads = object.whole({"num_attention_heads", "n_head"}, kMaxHeads);
   config.n_kv_heads = kv_heads(object, config);
   if (object.find("head_dim") == nullptr && config.embedding_length % config.n_heads != 0) {
@@ -159,12 +162,9 @@ void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
   }
   config.head_dim = object.whole({"head_dim"}, 65536,
                                  std::max<int64_t>(1, config.embedding_length / config.n_heads));
-  keys.whole(hyperparameter::kVocabularySize, config.n_vocab);
-  config.context_length = object.whole({"max_position_embeddings", "n_positions"}, kMostPositions);
-  keys.whole(hyperparameter::kContextLength, config.context_length);
-  keys.whole(hyperparameter::kEmbeddingLength, config.embedding_length);
-  keys.whole(hyperparameter::kBlockCount, config.n_layers);
-  read_feed_forward(object, config, keys);
+}
+
+void write_heads(const ConfigObject& object, HfConfig& config, Keys& keys) {
   keys.whole(hyperparameter::kHeadCount, config.n_heads);
   keys.whole(hyperparameter::kHeadCountKv, config.n_kv_heads);
   if (is_latent(config)) {
@@ -173,6 +173,27 @@ void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
     keys.whole(hyperparameter::kKeyLength, config.head_dim);
     keys.whole(hyperparameter::kValueLength, config.head_dim);
   }
+}
+
+void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
+  config.n_vocab = object.whole({"vocab_size"}, kMaxWidth);
+  config.embedding_length = object.whole({"hidden_size", "n_embd"}, kMaxWidth);
+  const auto listed = std::ssize(layer_types(object));
+  const bool lists_layers = has_layers_without_feed_forward(*config.architecture) && listed > 0;
+  config.n_layers = object.whole({"num_hidden_layers", "n_layer"}, kMaxLayers,
+                                 lists_layers ? std::optional(listed) : std::nullopt);
+  const bool attends = has_checkpoint(*config.architecture, Checkpoint::kAttn);
+  if (attends) read_heads(object, config);
+  keys.whole(hyperparameter::kVocabularySize, config.n_vocab);
+  const KeyNames context = {"max_position_embeddings", "n_positions"};
+  config.context_length = attends || object.find(object.present(context)) != nullptr
+                              ? object.whole(context, kMostPositions)
+                              : kContextWithoutAttention;
+  keys.whole(hyperparameter::kContextLength, config.context_length);
+  keys.whole(hyperparameter::kEmbeddingLength, config.embedding_length);
+  keys.whole(hyperparameter::kBlockCount, config.n_layers);
+  read_feed_forward(object, config, keys);
+  if (attends) write_heads(object, config, keys);
   keys.real(hyperparameter::norm_eps(config.architecture->norm),
             object.positive({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps",
                              "norm_epsilon"}));
@@ -183,6 +204,7 @@ void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
     keys.whole(hyperparameter::kConvTaps, object.whole({"conv_L_cache"}, kMaxConvTaps));
   }
   read_linear_attention(object, config, keys);
+  read_mamba(object, config, keys);
 }
 
 struct ActivationName {
@@ -211,7 +233,8 @@ void write_xielu(const HfConfig& config, Keys& keys) {
 }
 
 void read_activation(const ConfigObject& object, const HfConfig& config, Keys& keys) {
-  const KeyNames names = {"hidden_activation", "hidden_act", "activation_function", "activation"};
+  const KeyNames names = {"hidden_activation", "mlp_hidden_act", "hidden_act",
+                          "activation_function", "activation"};
   const char* key = object.present(names);
   const std::string stated = object.text({key}, "");
   if (stated.empty()) return;
@@ -328,6 +351,10 @@ void read_rotation(const ConfigObject& object, HfConfig& config, Keys& keys) {
     keys.own_flag(hyperparameter::own::kYarnWholePairs, *rope.yarn_whole_pairs);
   }
   read_rotated_layers(object, config, keys);
+  constexpr char kPositions[] = "position_embedding_type";
+  if (config.model->rotates_by_name) {
+    keys.flag(hyperparameter::kRopeSwitch, object.text({kPositions}, "") == "rope");
+  }
 }
 
 // Layers in the form that the architecture has: parallel or one after the other.
@@ -340,6 +367,27 @@ void read_residual(const ConfigObject& object, HfConfig& config, Keys& keys) {
   const bool neox = config.model->model_type == "gpt_neox";
   config.parallel_residual = object.flag(kParallel);
   if (neox) keys.flag(kParallel, config.parallel_residual);
+}
+
+// Which layers have attention, or a feed-forward, where not all have.
+void write_layers(const HfConfig& config, Keys& keys) {
+  if (has_checkpoint(*config.architecture, Checkpoint::kDelta)) {
+    keys.flags(hyperparameter::kLinearLayers, config.parts.conv);
+  } else if (!config.parts.attends.empty() ||
+             std::ranges::find(config.parts.conv, true) != config.parts.conv.end()) {
+    const std::vector<bool>& attends = config.parts.attends;
+    std::vector<int32_t> heads;
+    std::vector<int32_t> widths;
+    for (size_t i = 0; i < config.parts.conv.size(); ++i) {
+      const bool has_heads = attends.empty() ? !config.parts.conv[i] : attends[i];
+      heads.push_back(has_heads ? static_cast<int32_t>(config.n_kv_heads) : 0);
+      if (attends.empty()) continue;
+      const bool has_width = config.parts.feeds_forward[i];
+      widths.push_back(has_width ? static_cast<int32_t>(config.feed_forward_length) : 0);
+    }
+    keys.wholes(hyperparameter::kHeadCountKv, heads);
+    if (!widths.empty()) keys.wholes(hyperparameter::kFeedForwardLength, widths);
+  }
 }
 
 // Kinds of models of images and text, whose text_config is one that Assay may know.
@@ -361,7 +409,7 @@ const ImagesAndText* of_images_and_text(const ConfigObject& stated) {
 }  // namespace
 
 HfConfig read_hf_config(const std::string& json, const std::string& where) {
-  const rapidjson::Document document = parse_json_text(json, where, kConfigHint);
+  const rapidjson::Document document = parse_json_text(json, where, kConfigHint, JsonNumbers::kAll);
   const ConfigObject whole(document, where);
   HfConfig config;
   const ImagesAndText* images_and_text = of_images_and_text(whole);
@@ -397,7 +445,13 @@ HfConfig read_hf_config(const std::string& json, const std::string& where) {
   read_window(object, config, keys);
   if (config.architecture->windowed_heads) read_windowed_heads(object, config, keys);
   read_residual(object, config, keys);
-  if (config.architecture->position == PositionKind::kRotary) read_rotation(object, config, keys);
+  if (config.architecture->position == PositionKind::kRotary) {
+    if (has_checkpoint(*config.architecture, Checkpoint::kQRope)) {
+      read_rotation(object, config, keys);
+    } else {
+      config.rotary_dim = config.head_dim;  // files have rows of heads as if they were turned
+    }
+  }
   if (config.model->routing != HfRouting::kOwn) {
     const KeyNames ignored = {"num_nextn_predict_layers", "num_mtp_layers"};
     config.n_ignored_layers = object.whole_or_zero(object.present(ignored), kMaxLayers, 0);
@@ -407,15 +461,7 @@ HfConfig read_hf_config(const std::string& json, const std::string& where) {
   config.tied = config.is_part ? whole.flag("tie_word_embeddings", images_and_text->tied)
                                : object.flag("tie_word_embeddings");
   config.parts = read_parts(object, config);
-  if (config.delta.n_key_heads > 0) {
-    keys.flags(hyperparameter::kLinearLayers, config.parts.conv);
-  } else if (std::ranges::find(config.parts.conv, true) != config.parts.conv.end()) {
-    std::vector<int32_t> heads;
-    for (const bool conv : config.parts.conv) {
-      heads.push_back(conv ? 0 : static_cast<int32_t>(config.n_kv_heads));
-    }
-    keys.wholes(hyperparameter::kHeadCountKv, heads);
-  }
+  write_layers(config, keys);
   return config;
 }
 

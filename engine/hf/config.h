@@ -22,10 +22,14 @@ struct HfParts {
   bool head_norms = false;    // of q and k, where the architecture may do without
   bool two_norms = false;     // of what enters the layer: falcon's
   bool choice_bias = false;   // of the choice of experts
+  bool conv_bias = false;     // of the convolution of Mamba-2
   std::vector<bool> values;   // of each layer: whether it has a product of them; empty: all have
   std::vector<bool> experts;  // of each layer: whether it has experts
-  // Whether it has a convolution, or linear attention, in the place of full attention.
+  // Whether it has a convolution, linear attention or Mamba-2 in the place of full attention.
   std::vector<bool> conv;
+  // Of layers with one of attention, a feed-forward or Mamba-2: which it is. Empty: they have more.
+  std::vector<bool> attends;
+  std::vector<bool> feeds_forward;
 };
 
 // What a config.json of Hugging Face says, as a GGUF file of the same model would say it.
@@ -46,12 +50,13 @@ struct HfConfig {
   int64_t feed_forward_length = 0;
   int64_t n_shared_kv_layers = 0;  // the last, which read keys and values of earlier ones
   int64_t ple_length = 0;          // of a token's embedding in each layer; 0: they have none
-  DeltaShape delta;                // of linear attention; else without heads
-  int64_t rotary_dim = 0;          // 0 where positions are learned
-  bool tied = false;               // the output matrix is the token embedding
-  bool tied_is_stated = false;     // otherwise the tensors decide
-  bool is_part = false;            // of a model of several networks: its text_config
-  bool shares_expert = false;      // layers with experts have one that all tokens use
+  int64_t shared_feed_forward_length = 0;  // beside experts; else 0
+  DeltaShape delta;                        // of linear attention or Mamba-2; else without heads
+  int64_t rotary_dim = 0;                  // 0 where positions are learned
+  bool tied = false;                       // the output matrix is the token embedding
+  bool tied_is_stated = false;             // otherwise the tensors decide
+  bool is_part = false;                    // of a model of several networks: its text_config
+  bool shares_expert = false;              // layers with experts have one that all tokens use
   bool has_q_lora = false;         // of latent attention: q is the product of a latent vector
   bool keys_as_values = false;     // in layers without a window
   std::vector<bool> windowed;      // each layer's; empty: as the architecture has it

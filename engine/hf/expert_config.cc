@@ -11,6 +11,8 @@
 namespace assay {
 namespace {
 
+constexpr char kSharedLength[] = "shared_intermediate_size";  // of HfModel::shared_mlp
+
 // Of networks that have n_routed_experts, as DeepSeek's do.
 void read_shared_and_groups(const ConfigObject& object, HfConfig& config, Keys& keys) {
   const bool sigmoid = config.model->routing == HfRouting::kSigmoid;
@@ -95,12 +97,22 @@ void read_experts_beside_dense(const ConfigObject& object, HfConfig& config, Key
              object.whole({"moe_intermediate_size"}, kMaxWidth));
 }
 
+// Files may say that they have none.
+bool has_no_experts(const ConfigObject& object) {
+  constexpr char kCount[] = "num_local_experts";
+  return object.find(kCount) != nullptr && object.whole_or_zero(kCount, kMaxWidth) == 0;
+}
+
 }  // namespace
 
 void read_feed_forward(const ConfigObject& object, HfConfig& config, Keys& keys) {
-  const KeyNames names = {"block_ff_dim", "intermediate_size", "n_inner", "ffn_hidden_size"};
+  const KeyNames of_experts = {"block_ff_dim", "intermediate_size", "n_inner", "ffn_hidden_size"};
+  const KeyNames shared = {kSharedLength};
+  const bool is_shared = config.model->shared_mlp && has_no_experts(object);
+  const KeyNames names = is_shared ? shared : of_experts;
   // gpt2 and falcon may leave it out, and kinds all of whose layers have experts.
   const bool is_stated = object.find(object.present(names)) != nullptr;
+  if (!has_checkpoint(*config.architecture, Checkpoint::kFfnOut)) return;
   if (!is_stated && !has_dense_feed_forward(*config.architecture)) return;
   const bool has_default = config.architecture->position == PositionKind::kLearned ||
                            config.model->model_type == "falcon";
@@ -116,7 +128,12 @@ void read_expert_config(const ConfigObject& object, HfConfig& config, Keys& keys
   }
   const KeyNames count = {"num_local_experts", "num_experts", "moe_num_experts",
                           "n_routed_experts"};
-  if (object.find(object.present(count)) == nullptr) return;
+  const bool is_stated = object.find(object.present(count)) != nullptr;
+  if (!is_stated && config.model->shared_mlp) {
+    object.refuse("num_local_experts", "is missing", "give 0 where no layer has experts");
+  }
+  if (!is_stated || has_no_experts(object)) return;
+  if (has_layers_without_feed_forward(*config.architecture)) return;  // no layer is to have any
   config.n_experts = object.whole(count, 65536);
   keys.whole(hyperparameter::kExpertCount, config.n_experts);
   keys.whole(hyperparameter::kExpertUsedCount,
@@ -135,6 +152,11 @@ void read_expert_config(const ConfigObject& object, HfConfig& config, Keys& keys
   if (has_checkpoint(*config.architecture, Checkpoint::kSharedScore)) {
     keys.whole(hyperparameter::kSharedFeedForwardLength,
                object.whole({"shared_expert_intermediate_size"}, kMaxWidth));
+  }
+  if (config.model->shared_mlp) {
+    config.shares_expert = true;
+    config.shared_feed_forward_length = object.whole({kSharedLength}, kMaxWidth);
+    keys.whole(hyperparameter::kSharedFeedForwardLength, config.shared_feed_forward_length);
   }
   // The others always do what their architecture has.
   if (config.architecture->routing_keys == RoutingKeys::kNormalised) {

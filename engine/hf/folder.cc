@@ -13,11 +13,10 @@
 #include "base/json_file.h"
 #include "engine/hf/config.h"
 #include "engine/hf/expert_tensors.h"
-#include "engine/hf/folder_weights.h"
 #include "engine/hf/keys.h"
 #include "engine/hf/linear_attention.h"
 #include "engine/hf/parts.h"
-#include "engine/hf/safetensors.h"
+#include "engine/hf/stored_weights.h"
 #include "engine/hf/tensor_forms.h"
 #include "engine/model_config.h"
 #include "kernels/reference/dequantize.h"
@@ -38,7 +37,7 @@ bool is_there(const fs::path& path) {
 // The tensors of the GGUF file that the folder stands for.
 class TensorList {
  public:
-  TensorList(const std::string& folder, HfConfig& config, FolderWeights& weights,
+  TensorList(const std::string& folder, HfConfig& config, StoredWeights& weights,
              GgufContent& content)
       : folder_(folder), config_(config), weights_(weights), content_(content) {}
 
@@ -112,7 +111,7 @@ class TensorList {
   // The tensors of one module, if the files have it.
   void add(const OpSpec& op, const std::string& from, const std::string& to) {
     if (op.kind == OpKind::kExpertLinear) return add_experts(op, from, to);
-    if (op.kind == OpKind::kDelta) return add_gates(op, from, to);
+    if (has_state(op.kind)) return add_gates(op, from, to);
     const bool is_parameter = op.kind == OpKind::kAttention || op.kind == OpKind::kSelect ||
                               op.kind == OpKind::kAdd || op.suffix != kWeightSuffix;
     if (is_parameter) return add_vector(op, from, to);
@@ -145,18 +144,15 @@ class TensorList {
     }
   }
 
-  // The two vectors of linear attention's decay.
+  // The vectors of a state's decay, and of what Mamba-2 adds of its values.
   void add_gates(const OpSpec& op, const std::string& from, const std::string& to) {
-    for (const std::string_view tensor : {op.tensor, kStepTensor}) {
-      const StoredTensor* stored =
-          weights_.find(from + std::string(hf_module(*config_.model, tensor)));
+    for (const std::string_view tensor : {op.tensor, kStepTensor, kSkipTensor}) {
+      const std::string_view path = hf_module(*config_.model, tensor);
+      const StoredTensor* stored = path.empty() ? nullptr : weights_.find(from + std::string(path));
       if (stored == nullptr) continue;
       const FormedTensor values = form(*stored, op, false);
-      if (tensor == kStepTensor) {
-        put(to + std::string(tensor) + ".bias", values);
-      } else {
-        put(to + std::string(tensor), minus_exp(values, content_.made));
-      }
+      const std::string name = to + std::string(tensor) + (tensor == kStepTensor ? ".bias" : "");
+      put(name, tensor == op.tensor ? minus_exp(values, content_.made) : values);
     }
   }
 
@@ -221,7 +217,7 @@ class TensorList {
   void check_has(const OpSpec& op, const std::string& from, const std::string& to) const {
     if (op.kind == OpKind::kSelect || op.kind == OpKind::kAdd) return;  // may do without
     const std::string name = to + std::string(op.tensor);
-    if (op.kind == OpKind::kDelta || op.suffix != kWeightSuffix) {
+    if (has_state(op.kind) || op.suffix != kWeightSuffix) {
       return check_has_parameters(op, from, to);
     }
     const std::string_view known = hf_module(*config_.model, op.tensor);
@@ -239,7 +235,8 @@ class TensorList {
       missing(from + std::string(hf_module(*config_.model, tensor)));
     };
     check(op.tensor_name(), "");
-    if (op.kind == OpKind::kDelta) check(kStepTensor, ".bias");
+    if (has_state(op.kind)) check(kStepTensor, ".bias");
+    if (op.kind == OpKind::kSsm) check(kSkipTensor, "");
   }
 
   void require(const OpSpec& op, const std::string& from, const std::string& to) {
@@ -303,7 +300,8 @@ class TensorList {
     std::set<std::string> done;
     const auto add_all = [&](std::span<const OpSpec> ops) {
       for (const OpSpec& op : ops) {
-        const bool is_left_out = op.of_model || (is_of_kv(op.tensor) && config_.shares_kv(layer));
+        const bool is_left_out = op.of_model || (is_of_kv(op.tensor) && config_.shares_kv(layer)) ||
+                                 is_of_other_layers(config_, op, layer);
         if (op.tensor.empty() || is_left_out) continue;
         if (done.insert(op.tensor_name()).second) add(op, from, to);
       }
@@ -337,7 +335,7 @@ class TensorList {
 
   const std::string& folder_;
   HfConfig& config_;
-  FolderWeights& weights_;
+  StoredWeights& weights_;
   GgufContent& content_;
   std::set<std::string> names_;
 };
@@ -368,8 +366,9 @@ GgufContent read_hf_folder(const std::string& path) {
   }
   HfConfig config =
       read_hf_config({reinterpret_cast<const char*>(text.data()), text.size()}, config_path);
-  FolderWeights weights(path, content.files);
+  StoredWeights weights(path, content.files);
   if (config.is_part) weights.keep_text();
+  if (!config.model->stored_model.empty()) weights.rename(config.model->stored_model);
   content.metadata = std::move(config.metadata);
   content.made = std::move(config.made);
   content.metadata["general.name"] = std::string_view(content.made.emplace_back(name_of(path)));

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "engine/hf/linear_attention.h"
+#include "engine/hf/mamba.h"
 #include "engine/model_config.h"
 
 namespace assay {
@@ -78,6 +79,11 @@ std::vector<bool> expert_layers(const ConfigObject& object, const HfConfig& conf
 std::vector<bool> conv_layers(const ConfigObject& object, const HfConfig& config) {
   const auto count = static_cast<size_t>(config.n_layers);
   std::vector<bool> layers(count);
+  if (has_checkpoint(*config.architecture, Checkpoint::kSsm)) {
+    const std::vector<std::string> types = layer_types(object);
+    for (size_t i = 0; i < count; ++i) layers[i] = types.empty() || is_mamba(types[i]);
+    return layers;
+  }
   if (!has_checkpoint(*config.architecture, Checkpoint::kConv)) {
     return linear_attention_layers(object, config);
   }
@@ -114,8 +120,19 @@ HfParts read_parts(const ConfigObject& object, const HfConfig& config) {
   for (const bool windowed : config.windowed) {
     parts.values.push_back(windowed || !config.keys_as_values);
   }
+  parts.conv_bias = object.flag(object.present({"mamba_conv_bias", "use_conv_bias"}));
   parts.experts = expert_layers(object, config);
   parts.conv = conv_layers(object, config);
+  if (has_layers_without_feed_forward(*config.architecture)) {
+    const std::vector<std::string> types = layer_types(object);
+    if (types.empty() && has_checkpoint(*config.architecture, Checkpoint::kAttn)) {
+      object.refuse("layers_block_type", "is missing", "it has to say what each layer is");
+    }
+    for (const std::string& type : types) {
+      parts.attends.push_back(is_attention(type));
+      parts.feeds_forward.push_back(is_feed_forward(type));
+    }
+  }
   return parts;
 }
 
@@ -128,9 +145,24 @@ bool has_part(const HfConfig& config, int64_t layer, std::string_view tensor) {
   if (tensor == "inp_gate") return config.ple_length > 0;
   if (tensor == "attn_v") return parts.values.empty() || parts.values[static_cast<size_t>(layer)];
   if (tensor == "attn_q_norm" || tensor == "attn_k_norm") return parts.head_norms;
+  if (tensor == "attn_q" && !parts.attends.empty()) {
+    return parts.attends[static_cast<size_t>(layer)];
+  }
   if (tensor == "attn_q") return !config.has_q_lora && !parts.conv[static_cast<size_t>(layer)];
+  if (tensor == "ffn_up") {
+    return parts.feeds_forward.empty() || parts.feeds_forward[static_cast<size_t>(layer)];
+  }
   if (tensor == "ffn_gate_shexp") return config.shares_expert;
   return true;
+}
+
+bool is_of_other_layers(const HfConfig& config, const OpSpec& op, int64_t layer) {
+  if (!config.model->shared_mlp) return false;
+  const bool has_experts = config.parts.experts[static_cast<size_t>(layer)];
+  const bool is_dense =
+      op.kind == OpKind::kLinear && !is_of_shared_expert(op.out) &&
+      (op.tensor == "ffn_gate" || op.tensor == "ffn_up" || op.tensor == "ffn_down");
+  return is_dense ? has_experts : is_of_shared_expert(op.out) && !has_experts;
 }
 
 bool has_bias(const HfConfig& config, const OpSpec& op) {
@@ -138,6 +170,8 @@ bool has_bias(const HfConfig& config, const OpSpec& op) {
   switch (op.out) {
     case Checkpoint::kExperts:
       return config.parts.choice_bias;
+    case Checkpoint::kLinearConv:
+      return config.parts.conv_bias;
     case Checkpoint::kAttnOut:
       return config.parts.output_bias;
     case Checkpoint::kFfnGate:

@@ -26,4 +26,8 @@ bool has_part(const HfConfig& config, int64_t layer, std::string_view tensor);
 // Whether the op has a bias, likewise.
 bool has_bias(const HfConfig& config, const OpSpec& op);
 
+// Whether the layer has the op's module, but for another op: shared_mlp is the feed-forward of
+// layers without experts, and the shared expert of others.
+bool is_of_other_layers(const HfConfig& config, const OpSpec& op, int64_t layer);
+
 }  // namespace assay

@@ -136,7 +136,34 @@ FormedTensor reordered(const FormedTensor& tensor, const std::vector<int64_t>& o
   return {tensor.type, dims, keep(std::move(bytes), made)};
 }
 
+// Rows of a module that has a gate and then what it multiplies.
+struct Half {
+  int64_t first = 0;
+  int64_t length = 0;  // 0: there is no such module
+};
+
+Half half_of_module(const HfConfig& config, const OpSpec& op) {
+  if (!config.model->shared_mlp || op.kind != OpKind::kLinear) return {};
+  switch (op.out) {
+    case Checkpoint::kFfnGate:
+      return {0, config.feed_forward_length};
+    case Checkpoint::kFfnUp:
+      return {config.feed_forward_length, config.feed_forward_length};
+    case Checkpoint::kSharedGate:
+      return {0, config.shared_feed_forward_length};
+    case Checkpoint::kSharedUp:
+      return {config.shared_feed_forward_length, config.shared_feed_forward_length};
+    default:
+      return {};
+  }
+}
+
 }  // namespace
+
+int64_t shared_module_rows(const HfConfig& config, const OpSpec& op) {
+  const Half half = half_of_module(config, op);
+  return half.length > 0 ? 2 * half.length : linear_attention_module_rows(config, op);
+}
 
 FormedTensor formed(const FormedTensor& tensor, const HfConfig& config, const OpSpec& op,
                     std::deque<std::string>& made) {
@@ -147,16 +174,24 @@ FormedTensor formed(const FormedTensor& tensor, const HfConfig& config, const Op
   if (op.kind == OpKind::kConv && tensor.dims.size() == 3 && tensor.dims[1] == 1) {
     result.dims = {tensor.dims[0], tensor.dims[2]};
   }
+  // Groups of values, which are normalised by themselves.
+  if (op.norm_width == Width::kSsmGroup && tensor.dims.size() == 1 &&
+      tensor.dims[0] == config.delta.value_width()) {
+    result.dims = {tensor.dims[0] / config.delta.n_key_heads, config.delta.n_key_heads};
+  }
   const std::vector<int64_t> columns = linear_attention_columns(config, op);
   if (!columns.empty()) return reordered_columns(result, columns, made);
   const std::vector<int64_t> order = module_rows(config, op);
   if (order.empty()) return result;
-  const int64_t shared = linear_attention_module_rows(config, op);
+  const int64_t shared = shared_module_rows(config, op);
   return reordered(result, order, shared > 0 ? shared : std::ssize(order), made);
 }
 
 std::vector<int64_t> module_rows(const HfConfig& config, const OpSpec& op) {
   std::vector<int64_t> rows = linear_attention_rows(config, op);
+  if (const Half half = half_of_module(config, op); half.length > 0) {
+    for (int64_t row = 0; row < half.length; ++row) rows.push_back(half.first + row);
+  }
   if (!rows.empty() || !is_reordered(config, op)) return rows;
   const RowOrder order(config, op.tensor == "attn_qkv");
   for (int64_t row = 0; row < order.count(op.out); ++row) rows.push_back(order.source(op.out, row));

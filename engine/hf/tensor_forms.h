@@ -30,6 +30,9 @@ FormedTensor formed(const FormedTensor& tensor, const HfConfig& config, const Op
 // and of the biases; empty if they are in one order.
 std::vector<int64_t> module_rows(const HfConfig& config, const OpSpec& op);
 
+// How many rows that module has, where it has those of another tensor, too; else 0.
+int64_t shared_module_rows(const HfConfig& config, const OpSpec& op);
+
 // The values, each with 1 added to it as 32-bit floats.
 FormedTensor plus_one(const FormedTensor& tensor, std::deque<std::string>& made);
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/hf/linear_attention.h"
+#include "engine/hf/mamba.h"
 #include "engine/hf/parts.h"
 #include "model/hyperparameter_keys.h"
 
@@ -21,7 +22,14 @@ std::vector<bool> windowed_layers(const ConfigObject& object, const HfConfig& co
   std::vector<bool> windowed;
   const bool has_conv = has_checkpoint(*config.architecture, Checkpoint::kConv);
   const bool has_linear = has_checkpoint(*config.architecture, Checkpoint::kDelta);
-  for (const std::string& type : object.texts("layer_types")) {
+  const bool has_mamba = has_checkpoint(*config.architecture, Checkpoint::kSsm);
+  for (const std::string& type : layer_types(object)) {
+    const bool may_be_ffn = has_layers_without_feed_forward(*config.architecture);
+    if (has_mamba &&
+        (is_mamba(type) || is_attention(type) || (may_be_ffn && is_feed_forward(type)))) {
+      windowed.push_back(false);
+      continue;
+    }
     if (type != kSliding && type != "full_attention" && !(has_conv && type == kConvLayer) &&
         !(has_linear && type == kLinearLayer)) {
       object.refuse("layer_types", fmt::format("has a layer of type '{}'", type),

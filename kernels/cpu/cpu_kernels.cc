@@ -30,7 +30,7 @@ void convolve(const ConvCall& call, int64_t token) {
   const auto* v = static_cast<const float*>(call.kv.v);
   for (int64_t c = 0; c < width; ++c) {
     const float* own = call.weight + (c + 1) * call.taps - 1;  // the weight of the token itself
-    double sum = 0.0;
+    double sum = call.bias == nullptr ? 0.0F : call.bias[c];
     for (int64_t p = first; p <= last; ++p) {
       const double product =
           static_cast<double>(k[p * width + c]) * (v == nullptr ? 1.0F : v[p * width + c]);
@@ -121,6 +121,15 @@ class CpuKernels final : public Kernels {
           [&](int64_t first, int64_t last) {
             std::vector<double> scratch(static_cast<size_t>(2 * shape.key_dim));
             for (int64_t h = first; h < last; ++h) f_.delta_head(call, h, scratch.data());
+          });
+  }
+
+  void run(const SsmCall& call) override {
+    const DeltaShape& shape = call.shape;
+    share(shape.n_value_heads, call.n_tokens * shape.key_dim * shape.value_dim,
+          [&](int64_t first, int64_t last) {
+            std::vector<double> scratch(static_cast<size_t>(2 * shape.key_dim));
+            for (int64_t h = first; h < last; ++h) f_.ssm_head(call, h, scratch.data());
           });
   }
 

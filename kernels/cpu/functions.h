@@ -40,6 +40,7 @@ struct Functions {
   void (*mix)(const float* x, const float* weights, int64_t n_used, int64_t width, float* out);
   // One value head of all tokens, its state included, with 2 key_dim elements of scratch memory.
   void (*delta_head)(const DeltaCall& call, int64_t head, double* scratch);
+  void (*ssm_head)(const SsmCall& call, int64_t head, double* scratch);  // likewise
   // No op: for the test of exp.h.
   void (*exp)(const float* x, int64_t count, float* out);
 };

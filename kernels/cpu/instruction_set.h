@@ -31,6 +31,7 @@ const cpu::Functions& functions() {
       .add_scaled = add_scaled,
       .mix = mix,
       .delta_head = delta_head,
+      .ssm_head = ssm_head,
       .exp = exp,
   };
   return kFunctions;

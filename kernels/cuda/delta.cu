@@ -31,6 +31,11 @@ __device__ double inverse_length(const Global<const float>& x, int64_t first, in
   return 1.0 / sqrt(squares + 1e-6);
 }
 
+__device__ int64_t key_head_of(const DeltaShape& shape, int64_t head) {
+  return shape.grouped ? head / (shape.n_value_heads / shape.n_key_heads)
+                       : head % shape.n_key_heads;
+}
+
 // A thread has a column of a head's state, for all tokens.
 __global__ void delta_kernel(Delta d) {
   const int64_t key_dim = d.shape.key_dim;
@@ -40,8 +45,7 @@ __global__ void delta_kernel(Delta d) {
   const int64_t head = blockIdx.x;
   const int64_t column = int64_t{blockIdx.y} * blockDim.x + threadIdx.x;
   if (column >= value_dim) return;
-  const int64_t key_head = d.shape.grouped ? head / (d.shape.n_value_heads / d.shape.n_key_heads)
-                                           : head % d.shape.n_key_heads;
+  const int64_t key_head = key_head_of(d.shape, head);
   const double root = sqrt(static_cast<double>(key_dim));
   const int64_t state = head * key_dim * value_dim + column;
   for (int64_t t = 0; t < d.n_tokens; ++t) {
@@ -77,17 +81,75 @@ __global__ void delta_kernel(Delta d) {
   }
 }
 
+struct Ssm {
+  Global<const float> xbc;
+  Global<const float> dt;
+  Global<const float> a;
+  Global<const float> dt_bias;
+  Global<const float> d;
+  DeltaShape shape;
+  Global<float> state;
+  int64_t first_position;
+  int64_t n_tokens;
+  Global<float> out;
+  bool softplus;
+};
+
+// Likewise of a state space model.
+__global__ void ssm_kernel(Ssm s) {
+  const int64_t key_dim = s.shape.key_dim;
+  const int64_t value_dim = s.shape.value_dim;
+  const int64_t key_width = s.shape.n_key_heads * key_dim;
+  const int64_t value_width = s.shape.n_value_heads * value_dim;
+  const int64_t head = blockIdx.x;
+  const int64_t column = int64_t{blockIdx.y} * blockDim.x + threadIdx.x;
+  if (column >= value_dim) return;
+  const int64_t key_head = key_head_of(s.shape, head);
+  const int64_t state = head * key_dim * value_dim + column;
+  for (int64_t t = 0; t < s.n_tokens; ++t) {
+    const int64_t row = t * (2 * key_width + value_width);
+    const int64_t k = row + value_width + key_head * key_dim;
+    const int64_t q = k + key_width;
+    const double dt = static_cast<double>(s.dt[t * s.shape.n_value_heads + head]) +
+                      static_cast<double>(s.dt_bias[head]);
+    const double step = s.softplus ? gates::softplus(dt) : dt;
+    const double decay = gates::exponential(static_cast<double>(s.a[head]) * step);
+    const bool is_first = s.first_position + t == 0;
+    const double value = s.xbc[row + head * value_dim + column];
+    double sum = static_cast<double>(s.d[head]) * value;
+    for (int64_t i = 0; i < key_dim; ++i) {
+      const int64_t at = state + i * value_dim;
+      const double key = step * static_cast<double>(s.xbc[k + i]);
+      const double held = is_first ? 0.0 : static_cast<double>(s.state[at]);
+      const double next = decay * held + key * value;
+      s.state[at] = static_cast<float>(next);
+      sum += next * static_cast<double>(s.xbc[q + i]);
+    }
+    s.out[t * value_width + head * value_dim + column] = static_cast<float>(sum);
+  }
+}
+
+LaunchShape shape_of(const DeltaShape& shape) {
+  return {
+      {static_cast<unsigned>(shape.n_value_heads), blocks_for(shape.value_dim, kDeltaThreads), 1},
+      {kDeltaThreads, 1, 1},
+      0};
+}
+
 }  // namespace
 
 void run(Device& device, const DeltaCall& call) {
-  const LaunchShape shape{{static_cast<unsigned>(call.shape.n_value_heads),
-                           blocks_for(call.shape.value_dim, kDeltaThreads), 1},
-                          {kDeltaThreads, 1, 1},
-                          0};
   const Delta delta = {call.qkv,      call.alpha, call.beta,    call.a,
                        call.dt,       call.shape, call.state,   call.first_position,
                        call.n_tokens, call.out,   call.l2_norm, call.sigmoid_beta};
-  ASSAY_LAUNCH(device, shape, delta_kernel, delta);
+  ASSAY_LAUNCH(device, shape_of(call.shape), delta_kernel, delta);
+}
+
+void run(Device& device, const SsmCall& call) {
+  const Ssm ssm = {call.xbc,      call.dt,    call.a,       call.dt_bias,
+                   call.d,        call.shape, call.state,   call.first_position,
+                   call.n_tokens, call.out,   call.softplus};
+  ASSAY_LAUNCH(device, shape_of(call.shape), ssm_kernel, ssm);
 }
 
 }  // namespace assay::ASSAY_DEVICE

@@ -79,6 +79,9 @@ class DeviceKernels final : public Kernels {
   void run(const ConvCall& call) override {
     if (call.n_tokens > 0) ASSAY_DEVICE::run(*device_, call);
   }
+  void run(const SsmCall& call) override {
+    if (call.n_tokens > 0) ASSAY_DEVICE::run(*device_, call);
+  }
   void run(const DeltaCall& call) override {
     if (call.n_tokens > 0) ASSAY_DEVICE::run(*device_, call);
   }

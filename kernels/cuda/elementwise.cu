@@ -111,13 +111,14 @@ __global__ void rope_kernel(Rotation r, int64_t count) {
 
 // ConvCall; a thread has an element of a token.
 __global__ void conv_kernel(Global<const float> x, Global<const float> k, Global<const float> v,
-                            Global<const float> weight, int64_t taps, int64_t first_position,
-                            int64_t width, int64_t count, Global<float> out) {
+                            Global<const float> weight, Global<const float> bias, int64_t taps,
+                            int64_t first_position, int64_t width, int64_t count,
+                            Global<float> out) {
   const int64_t i = element();
   if (i >= count) return;
   const int64_t channel = i % width;
   const int64_t last = first_position + i / width;
-  double sum = 0.0;
+  double sum = bias ? static_cast<double>(bias[channel]) : 0.0;
   for (int64_t j = last < taps - 1 ? taps - 1 - last : 0; j < taps; ++j) {
     const int64_t at = (last - taps + 1 + j) * width + channel;
     const double product = static_cast<double>(k[at]) * (v ? static_cast<double>(v[at]) : 1.0);
@@ -185,7 +186,7 @@ void run(Device& device, const ConvCall& call) {
   const int64_t count = call.n_tokens * call.width;
   ASSAY_LAUNCH(device, one_thread_each(count), conv_kernel, call.x,
                static_cast<const float*>(call.kv.k), static_cast<const float*>(call.kv.v),
-               call.weight, call.taps, call.first_position, call.width, count, call.out);
+               call.weight, call.bias, call.taps, call.first_position, call.width, count, call.out);
 }
 
 }  // namespace assay::ASSAY_DEVICE

@@ -49,6 +49,7 @@ void run(Device& device, const RopeCall& call);
 void run(Device& device, const HeadsCall& call);
 void run(Device& device, const ConvCall& call);
 void run(Device& device, const DeltaCall& call);
+void run(Device& device, const SsmCall& call);
 void run(Device& device, const StoreKvCall& call);
 
 // With attention_scratch() bytes at `scratch`.

@@ -309,7 +309,7 @@ void run(const ConvCall& call) {
   for (int64_t i = 0; i < call.n_tokens * call.width; ++i) {
     const int64_t channel = i % call.width;
     const int64_t last = call.first_position + i / call.width;
-    double sum = 0.0;
+    double sum = call.bias == nullptr ? 0.0 : call.bias[channel];
     for (int64_t j = 0; j < call.taps; ++j) {
       const int64_t position = last - call.taps + 1 + j;
       if (position < 0) continue;

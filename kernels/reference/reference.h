@@ -41,6 +41,7 @@ void run(const AttentionCall& call, const AttentionVariant& variant);
 
 void run(const ConvCall& call);
 void run(const DeltaCall& call);
+void run(const SsmCall& call);
 
 double silu(double x);
 double gelu_tanh(double x);

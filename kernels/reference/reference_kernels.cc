@@ -18,6 +18,7 @@ class ReferenceKernels final : public Kernels {
   void run(const AttentionCall& call) override { reference::run(call); }
   void run(const ConvCall& call) override { reference::run(call); }
   void run(const DeltaCall& call) override { reference::run(call); }
+  void run(const SsmCall& call) override { reference::run(call); }
   void run(const ActivateCall& call) override { reference::run(call); }
   void run(const AddCall& call) override { reference::run(call); }
   void run(const MixCall& call) override { reference::run(call); }

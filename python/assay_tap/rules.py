@@ -44,9 +44,16 @@ class Heads:
 
 def heads_of(config, index):
     """Of the layer of this number; "*" where all layers have the same."""
-    count = config.num_attention_heads
+    count = getattr(config, "num_attention_heads", None) or 1  # of networks without attention: none is asked for
     own = config.per_layer_config[index] if has_own_heads(config) else config
     return Heads(count, getattr(own, "head_dim", None) or config.hidden_size // count)
+
+
+def mamba_sizes(config):
+    """Elements of all heads of Mamba-2 together, and how many heads there are."""
+    heads = next(getattr(config, name) for name in ("mamba_n_heads", "mamba_num_heads", "num_heads") if hasattr(config, name))
+    length = next(getattr(config, name) for name in ("mamba_d_head", "mamba_head_dim", "head_dim") if hasattr(config, name))
+    return heads * length, heads
 
 
 def has_own_heads(config):
@@ -87,6 +94,8 @@ class _Layer:
             return self._of_all_layers(out)
         if self._has("linear_qkv") and (rule := self._linear_attention(out, module)):
             return rule
+        if self._has("ssm_xbc") and (rule := self._mamba(out, module)):
+            return rule
         if kind == "heads" and inputs == ["q_and_gate"]:
             return self._half_of_heads(out)
         if kind == "attention" and self._has("gated_attn"):  # no module reads it
@@ -108,8 +117,13 @@ class _Layer:
         if kind != "add":
             return None
         if out == "ffn_out":  # of routed and shared experts, which models compute in either order
-            routed = next(op[4] for op in self._ops if op[0] == inputs[0])
-            return Rule(f"{self._layer}.{routed.rpartition('.')[0]}", "")
+            block = self._network_module(inputs[0]).rpartition(".")[0]
+            routed = Rule(f"{self._layer}.{block}", "")
+            shared = self._network_module("shared_out")
+            if shared.startswith(f"{block}."):
+                return routed
+            alone = f"{self._layer}.{shared.rpartition('.')[0]}"
+            return Rule(alone, "", beside=routed, change=lambda value, other: first(value) + first(other))
         stream, branch = (self._entering if name == "output" else self._rules[name] for name in inputs)
         # One of them may be [sequences, tokens, n], and the other, of experts, [sequences * tokens, n].
         return replace(
@@ -214,6 +228,24 @@ class _Layer:
             )
         product = Rule(self._network["per_layer_model_proj"], "", change=part)
         return {"ple_embedding": embedding, "ple_proj": product, "ple_proj_norm": normed}[out]
+
+    def _mamba(self, out, module):
+        """What Mamba-2 computes before its state space model. None for other ops."""
+        inner, heads = mamba_sizes(self._config)
+        if out in ("linear_z", "ssm_xbc", "ssm_dt"):  # all of one module
+
+            def change(rows):
+                parts = rows.split([inner, rows.shape[-1] - inner - heads, heads], dim=-1)
+                return parts[("linear_z", "ssm_xbc", "ssm_dt").index(out)]
+
+            return Rule(f"{self._layer}.{module}", "", change=change)
+        if out == "linear_conv":  # [sequences, channels, tokens], behind those that are kept of earlier calls
+            block = module.rpartition(".")[0]
+            return Rule(
+                f"{self._layer}.{block}", "", calls=CONVOLUTION, beside=self._rules["ssm_xbc"],
+                change=lambda result, rows: result[..., -rows.shape[-2]:].transpose(1, 2)
+            )
+        return None
 
     def _network_module(self, out):
         return next(op[4] for op in self._ops if op[0] == out)

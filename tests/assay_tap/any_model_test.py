@@ -43,6 +43,9 @@ FAMILIES = {
     "gpt_oss": dict(num_local_experts=4, sliding_window=4),
     "mixtral": dict(num_local_experts=4),
     "granitemoe": dict(num_local_experts=4, logits_scaling=3.0),
+    "granitemoehybrid": dict(layer_types=["linear_attention", "full_attention"]),
+    "nemotron_h": dict(layers_block_type=["linear_attention", "full_attention", "mlp"]),
+    "mamba2": {},
     "deepseek_v2": LATENT,
     "deepseek_v3": LATENT,
     "bloom": dict(n_head=4, n_layer=2),
@@ -58,7 +61,7 @@ FAMILIES = {
     "mamba": {},
     "rwkv": {},
 }
-STATES_ONLY = ("mamba", "rwkv")  # their hidden_states are without the embedding
+STATES_ONLY = ("mamba", "mamba2", "rwkv")  # their hidden_states are without the embedding
 
 
 @unittest.skipIf(torch is None, "no torch and transformers here")

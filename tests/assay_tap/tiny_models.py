@@ -12,7 +12,7 @@ OWN_NAMES = dict.fromkeys(("gpt2", "gpt_bigcode"), dict(n_inner=48, n_positions=
 LATENT = ("deepseek_v2", "deepseek_v3")
 ROUTED = ("glm4_moe", "dots1", *LATENT)
 EXPERTS = ("mixtral", "qwen3_moe", "olmoe", "granitemoe", "gpt_oss", "minimax_m2", "ernie4_5_moe", "qwen2_moe")
-EXPERTS += ("lfm2_moe", "qwen3_5_moe_text", "qwen3_next", *ROUTED)
+EXPERTS += ("lfm2_moe", "qwen3_5_moe_text", "qwen3_next", "granitemoehybrid", *ROUTED)
 OWN_NAMES |= {kind: dict(num_local_experts=4, num_experts=4, num_experts_per_tok=2) for kind in EXPERTS}
 SIZES = dict(n_routed_experts=4, n_group=1, topk_group=1, first_k_dense_replace=0, moe_intermediate_size=16)
 OWN_NAMES |= dict.fromkeys(ROUTED, SIZES | dict(num_experts_per_tok=2, n_shared_experts=1))
@@ -26,6 +26,11 @@ OWN_NAMES["qwen3_5_moe_text"] |= OWN_NAMES["qwen2_moe"] | OWN_NAMES["qwen3_5_tex
 OWN_NAMES["gemma4_text"] = dict(global_head_dim=16, hidden_size_per_layer_input=0)
 OWN_NAMES["gemma4_text"] |= dict(layer_types=["sliding_attention", "full_attention"])
 OWN_NAMES["qwen3_next"] = OWN_NAMES["qwen3_5_moe_text"]
+OWN_NAMES["granitemoehybrid"] |= dict(mamba_n_heads=4, mamba_d_head=16, mamba_d_state=8, mamba_n_groups=2)
+OWN_NAMES["granitemoehybrid"] |= dict(layer_types=["linear_attention"] * 2, shared_intermediate_size=24, mamba_chunk_size=4)
+OWN_NAMES["nemotron_h"] = dict(mamba_num_heads=4, mamba_head_dim=16, ssm_state_size=8, n_groups=2, chunk_size=4)
+OWN_NAMES["nemotron_h"] |= dict(layers_block_type=["linear_attention"] * 2)
+OWN_NAMES["mamba2"] = dict(num_heads=4, head_dim=16, state_size=8, n_groups=2, chunk_size=4)
 SIZES = dict(q_lora_rank=20, kv_lora_rank=16, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10)
 OWN_NAMES |= {kind: OWN_NAMES[kind] | SIZES | dict(num_key_value_heads=4) for kind in LATENT}
 SCALES = dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=2.5)

@@ -255,6 +255,10 @@ INSTANTIATE_TEST_SUITE_P(
                 {"delta_rule", "gqa_map", "head_order", "router_weights", "shared_expert",
                  "experts_used"}},
         Feature{"qwen3next", {"delta_rule", "gqa_map", "head_order", "fused_order", "kv_shift"}},
+        Feature{"granitehybrid",
+                {"ssm", "bias_missing", "activation_kind", "gqa_map", "norm_order", "norm_groups",
+                 "transpose", "kv_shift", "shared_expert"}},
+        Feature{"nemotron_h", {"ssm", "bias_missing", "norm_order", "norm_groups", "kv_shift"}},
         Feature{"lfm2moe", {"qk_norm", "transpose", "kv_shift", "router_weights", "experts_used"}},
         Feature{"apertus", {"activation_kind", "qk_norm"}},
         Feature{"mistral3", {"attention_scale", "rope_scaling", "rope_attention_factor"}},
@@ -301,8 +305,8 @@ TEST_P(CatalogueOfFeatures, AreNamedAndNothingElse) {
   // All but what only shows where tokens come one by one, and what no name is for.
   EXPECT_THAT(found.silent,
               IsSubsetOf({"rope-restarts-in-decode", "conv-state-lost", "linear-conv-state-lost",
-                          "delta-state-lost", "conv-state-late-after-prompt",
-                          "kv-late-after-prompt", "norm-missing"}));
+                          "delta-state-lost", "ssm-state-lost", "ssm-state-not-reset",
+                          "conv-state-late-after-prompt", "kv-late-after-prompt", "norm-missing"}));
 }
 
 // What the reference shows of heads, rotation, norms and activation does for a model.

@@ -35,6 +35,7 @@ class WrongKernels : public Kernels {
   void run(const HeadsCall& call) override { right_->run(call); }
   void run(const ConvCall& call) override { right_->run(call); }
   void run(const DeltaCall& call) override { right_->run(call); }
+  void run(const SsmCall& call) override { right_->run(call); }
   void run(const StoreKvCall& call) override { right_->run(call); }
   void run(const AttentionCall& call) override { attention(call); }
   void run(const ActivateCall& call) override { activate(call); }

@@ -36,6 +36,7 @@ PARALLEL = NO_OUT | {"attn_residual"}
 POST_NORMS = {"post_ffn_norm"}
 HEAD_NORMS = {"q_norm", "k_norm"}
 CONV = {"attn_residual", "conv", "k_rope", "q_rope"}
+SSM = {"linear_z", "linear_conv", "ssm_xbc", "ssm_dt", "ssm_norm"}
 ABSORBED = NO_OUT | {"q_rope", "k", "k_rope", "v", "kv_b"}
 
 GOLDENS = {
@@ -60,15 +61,18 @@ GOLDENS = {
     "gpt2": NO_OUT,
     "gptneox": PARALLEL,
     "granite": set(),
+    "granitehybrid": SSM,
     "granitemoe": set(),
     "hunyuan-dense": set(),
     "lfm2": CONV | {"ffn_out"},
     "lfm2moe": CONV | {"layer_[01]_ffn_out"},  # of layers without experts
+    "mamba2": SSM,
     "minicpm": set(),
     "minimax-m2": NO_OUT,
     "mistral3": set(),
     "mixtral": set(),
     "nemotron": NO_OUT | {"ffn_out"},
+    "nemotron_h": SSM,
     "olmo2": NO_OUT | POST_NORMS,
     "olmo3": NO_OUT | POST_NORMS,
     "olmoe": NO_OUT,

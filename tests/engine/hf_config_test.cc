@@ -270,6 +270,61 @@ TEST_F(HfConfigFile, LinearAttentionIsThatOfTheConfig) {
               ThrowsMessage<Error>(HasSubstr("key 'layer_types' has a layer of type 'conv'")));
 }
 
+// Breaks if sizes or layers of Mamba-2 were others than transformers', or what asks for another
+// computation were ignored.
+TEST_F(HfConfigFile, StateSpacesAreThoseOfTheConfig) {
+  const auto config = [](const std::string& more) {
+    return read_hf_config(R"({"model_type": "granitemoehybrid", "vocab_size": 5, "hidden_size": 64,
+                              "num_hidden_layers": 3, "num_attention_heads": 2,
+                              "num_key_value_heads": 1, "intermediate_size": 6,
+                              "mamba_n_heads": 8, "mamba_d_state": 16,
+                              "shared_intermediate_size": 10, "max_position_embeddings": 16)" +
+                              more + "}",
+                          "config.json");
+  };
+  const auto number = [](const HfConfig& read, const std::string& key) {
+    return std::get<int64_t>(read.metadata.at("granitehybrid." + key));
+  };
+  const std::string dense = R"(, "num_local_experts": 0)";
+  const HfConfig usual = config(dense);
+  EXPECT_EQ(usual.delta, (DeltaShape{1, 8, 16, 16, true}));
+  EXPECT_EQ(number(usual, "ssm.inner_size"), 128);
+  EXPECT_EQ(number(usual, "ssm.time_step_rank"), 8);
+  EXPECT_EQ(number(usual, "ssm.conv_kernel"), 4);
+  EXPECT_EQ(number(usual, "feed_forward_length"), 10);
+  EXPECT_TRUE(usual.parts.conv_bias);
+  EXPECT_FALSE(std::get<bool>(usual.metadata.at("granitehybrid.rope.scaling.finetuned")));
+  EXPECT_TRUE(std::get<bool>(config(dense + R"(, "position_embedding_type": "rope")")
+                                 .metadata.at("granitehybrid.rope.scaling.finetuned")));
+  const HfConfig experts = config(R"(, "num_local_experts": 4, "num_experts_per_tok": 2)");
+  EXPECT_EQ(number(experts, "feed_forward_length"), 6);
+  EXPECT_EQ(number(experts, "expert_shared_feed_forward_length"), 10);
+  const std::vector<bool> layers = {true, false, true};
+  EXPECT_EQ(config(dense + R"(, "layer_types": ["mamba", "attention", "mamba"])").parts.conv,
+            layers);
+  EXPECT_EQ(config(dense + R"(, "layers_block_type": ["linear_attention", "full_attention",
+                                                      "linear_attention"])")
+                .parts.conv,
+            layers);
+  for (const char* limit : {"[0.0, Infinity]", R"([0.0, {"__float__": "Infinity"}])", "null"}) {
+    EXPECT_EQ(config(dense + R"(, "time_step_limit": )" + limit).delta, usual.delta) << limit;
+  }
+  const std::pair<const char*, const char*> others[] = {
+      {R"("time_step_limit": [0.0, 0.1])", "key 'time_step_limit' bounds the steps"},
+      {R"("time_step_limit": [0.001, Infinity])", "key 'time_step_limit' bounds the steps"},
+      {R"("mamba_proj_bias": true)", "key 'mamba_proj_bias' is true"},
+      {R"("mamba_n_groups": 3)", "key 'mamba_n_groups' is 3, which does not divide the 8 heads"},
+      {R"("mamba_d_head": 8)", "key 'mamba_d_head' gives 8 heads 64 elements"},
+      {R"("mamba_d_conv": 65)", "key 'mamba_d_conv' is not a whole number from 1 to 64"},
+      {R"("hidden_act": "gelu")", "key 'hidden_act' is 'gelu'"},
+      {R"("layer_types": ["mamba", "conv", "mamba"])", "has a layer of type 'conv'"},
+      {R"("rms_norm_eps": NaN)", "key 'rms_norm_eps' is not a finite number above 0"}};
+  for (const auto& [more, message] : others) {
+    const std::string added = dense + ", " + more;
+    EXPECT_THAT([&] { config(added); }, ThrowsMessage<Error>(HasSubstr(message))) << added;
+  }
+}
+
 // Breaks if the width that transformers makes of lfm2's were another, or the layers that attend.
 TEST_F(HfConfigFile, ConvolutionsAndTheirWidthsAreThoseOfTheConfig) {
   const auto config = [](const std::string& more) {

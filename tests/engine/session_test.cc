@@ -228,6 +228,7 @@ class CountingKernels : public Kernels {
   }
   void run(const ConvCall& call) override { kernels_.run(call); }
   void run(const DeltaCall& call) override { kernels_.run(call); }
+  void run(const SsmCall& call) override { kernels_.run(call); }
   void run(const GetRowsCall& call) override { kernels_.run(call); }
   void run(const NormCall& call) override { kernels_.run(call); }
   void run(const RopeCall& call) override { kernels_.run(call); }

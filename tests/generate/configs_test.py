@@ -48,7 +48,17 @@ LINEAR = {
     # With 1e-6, transformers' chunks in float32 are up to 1.8e-5 from float64, and Assay up to 4e-6.
     "rms_norm_eps": 0.01,
 }
+MAMBA = {
+    **{"layer_types": ["linear_attention", "full_attention"] * 2, "mamba_n_heads": 4, "mamba_d_head": 32},
+    **{"mamba_d_state": 8, "mamba_n_groups": 2, "mamba_chunk_size": 8, "shared_intermediate_size": 48},
+}
 OF_TYPE = {
+    "granitemoehybrid": MAMBA | {"num_local_experts": 4, "num_experts_per_tok": 2},
+    "nemotron_h": {
+        **{"layers_block_type": ["linear_attention", "mlp", "full_attention", "linear_attention"], "head_dim": 16},
+        **{"mamba_num_heads": 4, "mamba_head_dim": 16, "n_groups": 2, "ssm_state_size": 8, "chunk_size": 8},
+    },
+    "mamba2": {"num_heads": 4, "head_dim": 32, "state_size": 8, "n_groups": 2, "chunk_size": 8},
     "gpt2": {"vocab_size": 128, "n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 64, "n_inner": 96},
     "gpt_bigcode": {"vocab_size": 128, "n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 64, "n_inner": 96},
     "mixtral": {"num_local_experts": 4},
@@ -95,6 +105,7 @@ LEFT = {
     *("vocab_size", "hidden_size", "n_embd", "model_type", "architectures", "dtype", "id2label", "label2id"),
     *("pad_token_id", "bos_token_id", "eos_token_id", "problem_type", "return_dict", "chunk_size_feed_forward"),
     *("output_hidden_states", "output_attentions", "_name_or_path"),
+    "time_step_min",  # of Nemotron-H transformers raises the steps of a prompt to it, and not those of a token alone
 }
 ACTIVATIONS = ["gelu", "gelu_new", "silu", "gelu_pytorch_tanh", "relu2", "relu", None]
 OLDER = {"rope_parameters": GONE}

@@ -69,7 +69,7 @@ TEST(Architectures, ComputeEachTensorOnceFromThoseBefore) {
       EXPECT_TRUE(of_experts || of_latent || kind_of(op.out) == op.kind) << where;
       const bool needs_weights = op.kind == OpKind::kLinear || op.kind == OpKind::kNorm ||
                                  op.kind == OpKind::kExpertLinear || op.kind == OpKind::kConv ||
-                                 op.kind == OpKind::kDelta;
+                                 has_state(op.kind);
       const bool may_have = op.kind == OpKind::kAttention || op.kind == OpKind::kSelect ||
                             op.kind == OpKind::kWeigh || op.kind == OpKind::kEmbedding ||
                             op.out == Checkpoint::kVNorm || op.out == Checkpoint::kOutput;
@@ -83,8 +83,10 @@ TEST(Architectures, ComputeEachTensorOnceFromThoseBefore) {
 }
 
 TEST(Architectures, RotationFollowsFromThePositions) {
+  const std::set<std::string_view> unrotated = {"nemotron_h", "mamba2"};
   for (const Architecture* architecture : all_architectures()) {
-    const bool rotary = architecture->position == PositionKind::kRotary;
+    const bool rotary =
+        architecture->position == PositionKind::kRotary && !unrotated.contains(architecture->name);
     EXPECT_EQ(has_checkpoint(*architecture, Checkpoint::kQRope), rotary) << architecture->name;
     EXPECT_EQ(has_checkpoint(*architecture, Checkpoint::kKRope), rotary) << architecture->name;
   }
@@ -182,6 +184,7 @@ TEST(DependsOnTokensAlone, IsWhatComesBeforePositionsAndAttention) {
   EXPECT_TRUE(depends("qwen35", C::kLinearQkv));
   EXPECT_TRUE(depends("qwen35", C::kLinearConv));
   EXPECT_TRUE(depends("qwen35", C::kDelta));
+  EXPECT_TRUE(depends("granitehybrid", C::kSsm));
 }
 
 TEST(ModelWidth, IsThatOfTheResidualStreamAndWhatIsAddedToIt) {

@@ -59,6 +59,8 @@ std::string_view kind_name(OpKind kind) {
       return "conv";
     case OpKind::kDelta:
       return "delta";
+    case OpKind::kSsm:
+      return "ssm";
     case OpKind::kActivation:
       return "activation";
     case OpKind::kAdd:

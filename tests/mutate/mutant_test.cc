@@ -164,7 +164,7 @@ TEST(Mutants, EveryFaultAppliesToSomeGolden) {
        {"apertus",    "cohere2",  "gemma2",    "gemma3",     "gpt-oss",    "gptneox",
         "granitemoe", "nemotron", "olmoe",     "deepseek2",  "deepseek3",  "hunyuan-dense",
         "lfm2",       "qwen35",   "qwen3next", "mistral3",   "qwen2-yarn", "qwen2moe",
-        "qwen3",      "stablelm", "gemma4",    "gemma4-moe", "gemma4-ple"}) {
+        "qwen3",      "stablelm", "gemma4",    "gemma4-moe", "gemma4-ple", "granitehybrid"}) {
     try_on(name, "f32");
   }
   for (const auto& [name, count] : goldens) EXPECT_GT(count, 0) << name;

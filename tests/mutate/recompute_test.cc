@@ -79,7 +79,8 @@ INSTANTIATE_TEST_SUITE_P(Models, RecomputeTest,
                                          "gpt-oss", "granitemoe", "olmoe", "qwen2-yarn", "phi2",
                                          "command-r-plus", "deepseek2", "deepseek3", "lfm2",
                                          "qwen35", "qwen3next", "qwen2moe", "hunyuan-dense",
-                                         "mistral3", "apertus"),
+                                         "mistral3", "apertus", "granitehybrid", "nemotron_h",
+                                         "mamba2"),
                          [](const auto& tested) {
                            std::string name = tested.param;
                            std::erase_if(name, [](char c) { return c == '-' || c == '.'; });

@@ -90,6 +90,17 @@ def main(folder, out, vocabulary, type_name, published=None):
             params["scale_depth"] = params["residual_multiplier"] * params["num_hidden_layers"] ** 0.5
             params["dim_model_base"] = params["hidden_size"] / params["logits_scaling"]
         file_type = {"F32": gguf.LlamaFileType.ALL_F32, "F16": gguf.LlamaFileType.MOSTLY_F16}[type_name]
+        # Older names of Granite's kinds of layers, which transformers 5 no longer writes.
+        if params["model_type"] == "granitemoehybrid":
+            kinds = {"linear_attention": "mamba", "full_attention": "attention"}
+            params["layer_types"] = [kinds.get(each, each) for each in params["layer_types"]]
+        if params["model_type"] == "nemotron_h":
+            letters = {"linear_attention": "M", "full_attention": "*", "mlp": "-", "moe": "E"}
+            if "layers_block_type" in params:
+                params["hybrid_override_pattern"] = "".join(letters[each] for each in params["layers_block_type"])
+            if "E" not in params["hybrid_override_pattern"]:
+                for key in ("num_experts_per_tok", "n_routed_experts", "n_group", "topk_group"):
+                    params.pop(key, None)  # or it is taken for a mixture of experts
         kind(copy, file_type, Path(out), hparams=params).write()
 
 

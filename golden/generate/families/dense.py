@@ -356,6 +356,22 @@ DENSE = (
         {"embed_tokens": 0.5, "conv.conv": 4.0},
     ),
     Family(
+        "nemotron_h", "NemotronHConfig", 215,
+        GROUPED | dict(
+            hidden_size=32, layers_block_type=["linear_attention", "mlp", "full_attention", "linear_attention"], head_dim=12,
+            intermediate_size=96, layer_norm_epsilon=0.046875, mamba_num_heads=4, mamba_head_dim=16, n_groups=2,
+            ssm_state_size=16, conv_kernel=3, chunk_size=8, time_step_min=1e-6, tie_word_embeddings=False
+        ),
+    ),
+    Family(
+        "mamba2", "Mamba2Config", 226,
+        dict(
+            hidden_size=32, num_hidden_layers=3, num_heads=4, head_dim=16, state_size=16, n_groups=2, expand=2,
+            conv_kernel=3, chunk_size=8, layer_norm_epsilon=0.046875, tie_word_embeddings=False
+        ),
+        {"embed_tokens": 0.5},
+    ),
+    Family(
         "qwen35", "Qwen3_5TextConfig", 156,
         GROUPED | dict(
             num_hidden_layers=3, head_dim=32, intermediate_size=96, rms_norm_eps=0.046875, linear_conv_kernel_dim=3,

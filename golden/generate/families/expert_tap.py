@@ -12,6 +12,7 @@ KINDS |= {"shared_score", "shared_weight", "shared_scaled"}
 # What no module computes where the experts, their router and a dense feed-forward are modules of the layer itself.
 OF_EXPERTS = {"experts", "expert_weights", "ffn_gate", "ffn_up", "ffn_act", "expert_out"}
 SHARED = {"gate_proj": "shared_gate", "up_proj": "shared_up", "down_proj": "shared_out"}
+FUSED = ("shared_gate", "shared_up")  # in one module, beside the experts'
 
 
 def inner(experts, x, chosen, weights, scales=None):
@@ -96,6 +97,25 @@ def experts_into(model, sink):
             )
         handles.append(block.register_forward_hook(add_up))
 
+    def add_beside(block, shared, layer):
+        """Of a shared expert that is no part of the experts' module: the sum of both is that of no module."""
+        seen = {}
+
+        def on_both(_module, _args, out):
+            for name, half in zip(FUSED, out.chunk(2, dim=-1), strict=True):
+                keep(layer, name, half)
+
+        def on_shared(_module, _args, out):
+            keep(layer, "shared_out", out)
+            keep(layer, "ffn_out", seen["routed"] + out)
+
+        handles.append(block.register_forward_hook(lambda _module, _args, out: seen.update(routed=out.detach())))
+        handles.append(shared.input_linear.register_forward_hook(on_both))
+        handles.append(
+            shared.output_linear.register_forward_pre_hook(lambda _, args: keep(layer, "shared_act", args[0]))
+        )
+        handles.append(shared.register_forward_hook(on_shared))
+
     for layer, (path, experts) in layers_with_experts(model).items():
         block = model.get_submodule(path.rpartition(".")[0])
         router = next(part for name, part in block.named_children() if name in ("gate", "router"))
@@ -109,6 +129,11 @@ def experts_into(model, sink):
             continue
         on_output(router, layer, "router")
         shared = getattr(block, "shared_experts", None) or getattr(block, "shared_expert", None)
+        beside = getattr(model.get_submodule(path.rpartition(".")[0].rpartition(".")[0]), "shared_mlp", None)
+        if beside is not None:
+            on_output(experts, layer, "routed_out")
+            add_beside(block, beside, layer)
+            continue
         if shared is not None:
             on_output(experts, layer, "routed_out")
             for name, checkpoint in SHARED.items():

@@ -32,6 +32,22 @@ SIGMOID = dict(
     norm_topk_prob=True,
     rms_norm_eps=0.046875,
 )
+# Granite 4.0 H.
+MAMBA = dict(
+    layer_types=["linear_attention", "full_attention", "linear_attention"],
+    mamba_n_heads=4,
+    mamba_d_head=16,
+    mamba_d_state=16,
+    mamba_d_conv=3,
+    mamba_expand=2,
+    mamba_chunk_size=8,
+    position_embedding_type=None,
+    rms_norm_eps=0.046875,
+    embedding_multiplier=3.25,
+    attention_multiplier=0.1875,
+    residual_multiplier=0.65625,
+    logits_scaling=2.625,
+)
 GAIN = {"gate.weight": 2.0, "router": 2.0}
 
 EXPERTS = (
@@ -68,6 +84,23 @@ EXPERTS = (
             rope_parameters=rope(23456.0), tie_word_embeddings=True
         ),
         GAIN,
+    ),
+    Family(
+        "granitehybrid", "GraniteMoeHybridConfig", 213,
+        GROUPED | MAMBA | dict(
+            hidden_size=32, num_hidden_layers=3, intermediate_size=16, shared_intermediate_size=24, num_local_experts=5,
+            num_experts_per_tok=2, mamba_n_groups=2, tie_word_embeddings=True
+        ),
+        GAIN | {"dt_bias": 4.0},
+    ),
+    Family(
+        "granitehybrid-dense", "GraniteMoeHybridConfig", 214,
+        GROUPED | MAMBA | dict(
+            num_hidden_layers=3, intermediate_size=48, shared_intermediate_size=48, num_local_experts=0, num_experts_per_tok=0,
+            mamba_n_heads=8, mamba_n_groups=1, tie_word_embeddings=False
+        ),
+        {"dt_bias": 4.0, "mamba.D": 2.0},
+        golden=False,
     ),
     Family(
         "gpt-oss", "GptOssConfig", 123,

@@ -46,7 +46,20 @@ LINEAR_MOE = {
     "order of the layers": dict(layer_types=["linear_attention"] * 2),
     "experts of a token": dict(num_experts_per_tok=3),
 }
+MAMBA = MULTIPLIERS | {
+    "epsilon": dict(rms_norm_eps=1e-5),
+    "no rotation": dict(position_embedding_type="rope"),
+    "order of the layers": dict(layer_types=["linear_attention"] * 3),
+}
 FEATURES = {
+    "granitehybrid": MAMBA | {"experts of a token": dict(num_experts_per_tok=3)},
+    "granitehybrid-dense": MAMBA,
+    "nemotron_h": {
+        "epsilon": dict(layer_norm_epsilon=1e-5),
+        "squared ReLU": dict(mlp_hidden_act="relu"),
+        "order of the layers": dict(layers_block_type=["linear_attention", "mlp", "linear_attention", "full_attention"]),
+    },
+    "mamba2": {"epsilon": dict(layer_norm_epsilon=1e-5)},
     "starcoder2": {"epsilon": dict(norm_epsilon=1e-5), "rotary base": base(10000.0)},
     "starcoder": {
         "epsilon": dict(layer_norm_epsilon=1e-5),

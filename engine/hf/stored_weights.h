@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <set>
 #include <string>
@@ -12,15 +11,19 @@
 
 namespace assay {
 
-// The tensors of a Hugging Face folder, by their names in transformers; remembers which were taken.
-class FolderWeights {
+// The tensors of a folder, by their names in transformers; remembers which were taken.
+class StoredWeights {
  public:
-  // Opens the files and appends them to `files`, which must outlive what is found.
-  FolderWeights(const std::string& folder, std::vector<MappedFile>& files);
+  // Opens the files and appends them to `files`. Throws Error that names what is missing.
+  StoredWeights(const std::string& folder, std::vector<MappedFile>& files);
 
   // Leaves the tensors of the text alone, under the names that they have without the other
   // networks.
   void keep_text();
+
+  // Gives tensors whose names begin otherwise than those of modules the modules' names, which begin
+  // with "model.".
+  void rename(std::string_view stored);
 
   // Names are looked up without their first part where the files lack it, as those of a model
   // without its head do: "wte.weight" for "transformer.wte.weight".
@@ -42,7 +45,9 @@ class FolderWeights {
   };
 
   void add(const MappedFile& file);
-  void read_shards(const std::filesystem::path& folder, std::vector<MappedFile>& files);
+  void read_shards(const std::string& folder, std::vector<MappedFile>& files);
+  // `name_of` gives each tensor's name, or an empty one where it is left out.
+  void rename_all(const auto& name_of);
 
   std::map<std::string, Entry, std::less<>> tensors_;
   std::set<std::string, std::less<>> taken_;

@@ -1,8 +1,9 @@
-#include "engine/hf/folder_weights.h"
+#include "engine/hf/stored_weights.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "base/error.h"
@@ -27,54 +28,67 @@ bool is_buffer(std::string_view name) {
   return std::ranges::any_of(kBuffers, [&](std::string_view end) { return name.ends_with(end); });
 }
 
-bool is_file_there(const fs::path& path) {
+bool has_file(const fs::path& path) {
   std::error_code failed;
   return fs::exists(path, failed);
 }
 
 }  // namespace
 
-FolderWeights::FolderWeights(const std::string& folder, std::vector<MappedFile>& files) {
+StoredWeights::StoredWeights(const std::string& folder, std::vector<MappedFile>& files) {
   const fs::path path(folder);
-  if (is_file_there(path / kWeights)) {
+  if (has_file(path / kWeights)) {
     add(files.emplace_back((path / kWeights).string()));
-  } else if (is_file_there(path / kIndex)) {
-    read_shards(path, files);
+  } else if (has_file(path / kIndex)) {
+    read_shards(folder, files);
   } else {
     throw Error(fmt::format("holds neither {} nor {}", kWeights, kIndex), folder,
                 "Assay reads weights in the safetensors format");
   }
 }
 
-void FolderWeights::keep_text() {
-  static constexpr std::string_view kOthers[] = {"vision_tower.", "multi_modal_projector.",
-                                                 "visual.",       "audio_tower.",
-                                                 "embed_vision.", "embed_audio."};
-  static constexpr std::string_view kOfText = "language_model.";
-  static constexpr std::string_view kOfModel = "model.";
+void StoredWeights::rename_all(const auto& name_of) {
   for (auto all = std::exchange(tensors_, {}); !all.empty();) {
     auto node = all.extract(all.begin());
     std::string& name = node.key();
-    const bool in_model = name.starts_with(kOfModel);
-    const std::string rest = in_model ? name.substr(kOfModel.size()) : name;
-    if (std::ranges::any_of(kOthers, [&](auto other) { return rest.starts_with(other); })) continue;
-    if (rest.starts_with(kOfText)) {
-      name = (in_model ? std::string(kOfModel) : "") + rest.substr(kOfText.size());
-    }
+    name = name_of(name);
+    if (name.empty()) continue;
     node.mapped().tensor.name = name;
     const auto kept = tensors_.insert(std::move(node));
     if (!kept.inserted) fail(kept.node.key(), "is there under two names");
   }
 }
 
-void FolderWeights::drop_prefix(std::string_view module) {
+void StoredWeights::keep_text() {
+  static constexpr std::string_view kOthers[] = {"vision_tower.", "multi_modal_projector.",
+                                                 "visual.",       "audio_tower.",
+                                                 "embed_vision.", "embed_audio."};
+  static constexpr std::string_view kOfText = "language_model.";
+  static constexpr std::string_view kOfModel = "model.";
+  rename_all([](const std::string& name) -> std::string {
+    const bool in_model = name.starts_with(kOfModel);
+    const std::string rest = in_model ? name.substr(kOfModel.size()) : name;
+    if (std::ranges::any_of(kOthers, [&](auto other) { return rest.starts_with(other); }))
+      return {};
+    if (!rest.starts_with(kOfText)) return name;
+    return (in_model ? std::string(kOfModel) : "") + rest.substr(kOfText.size());
+  });
+}
+
+void StoredWeights::rename(std::string_view stored) {
+  rename_all([&](const std::string& name) {
+    return name.starts_with(stored) ? "model." + name.substr(stored.size()) : name;
+  });
+}
+
+void StoredWeights::drop_prefix(std::string_view module) {
   const size_t dot = module.find('.');
   if (dot == std::string_view::npos || find(std::string(module) + ".weight") != nullptr) return;
   const std::string_view prefix = module.substr(0, dot + 1);
   if (tensors_.contains(std::string(module.substr(dot + 1)) + ".weight")) dropped_ = prefix;
 }
 
-const StoredTensor* FolderWeights::find(const std::string& name) {
+const StoredTensor* StoredWeights::find(const std::string& name) {
   const auto found = tensors_.find(
       !dropped_.empty() && name.starts_with(dropped_) ? name.substr(dropped_.size()) : name);
   if (found == tensors_.end()) return nullptr;
@@ -82,14 +96,14 @@ const StoredTensor* FolderWeights::find(const std::string& name) {
   return &found->second.tensor;
 }
 
-void FolderWeights::fail(const std::string& name, const std::string& what,
+void StoredWeights::fail(const std::string& name, const std::string& what,
                          const std::string& hint) const {
   const auto found = tensors_.find(name);
   throw Error(fmt::format("tensor '{}' {}", name, what),
               found == tensors_.end() ? std::string() : found->second.file, hint);
 }
 
-void FolderWeights::reject_leftovers(std::string_view model_type,
+void StoredWeights::reject_leftovers(std::string_view model_type,
                                      const std::vector<std::string>& ignored) const {
   for (const auto& entry : tensors_) {
     const std::string& name = entry.first;
@@ -101,7 +115,7 @@ void FolderWeights::reject_leftovers(std::string_view model_type,
   }
 }
 
-void FolderWeights::add(const MappedFile& file) {
+void StoredWeights::add(const MappedFile& file) {
   for (StoredTensor& tensor : read_safetensors(file)) {
     const std::string name = tensor.name;
     const auto [at, is_first] = tensors_.try_emplace(name, Entry{std::move(tensor), file.path()});
@@ -112,7 +126,8 @@ void FolderWeights::add(const MappedFile& file) {
   }
 }
 
-void FolderWeights::read_shards(const fs::path& folder, std::vector<MappedFile>& files) {
+void StoredWeights::read_shards(const std::string& path_of_folder, std::vector<MappedFile>& files) {
+  const fs::path folder(path_of_folder);
   const std::string path = (folder / kIndex).string();
   const rapidjson::Document index = read_json_file(path, kMaxIndexBytes, "fetch the model again");
   if (!index.IsObject() || !index.HasMember("weight_map") || !index["weight_map"].IsObject()) {

@@ -1,0 +1,121 @@
+#include "engine/hf/mamba.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "engine/linear_config.h"
+#include "engine/model_config.h"
+#include "model/hyperparameter_keys.h"
+
+namespace assay {
+namespace {
+
+// Each kind of model has its own name of a size.
+constexpr char kTypes[] = "layer_types";
+constexpr char kOtherTypes[] = "layers_block_type";
+constexpr char kPattern[] = "hybrid_override_pattern";
+// Of a pattern, a letter a layer.
+struct Letter {
+  char letter;
+  std::string_view type;
+};
+constexpr Letter kLetters[] = {{'M', "mamba"}, {'*', "attention"}, {'-', "mlp"}, {'E', "moe"}};
+
+// Steps of all lengths: [0, infinity], where infinity is a number that JSON does not have, or the
+// object that transformers writes in its place.
+void check_step_limit(const ConfigObject& object) {
+  constexpr char kLimit[] = "time_step_limit";
+  const rapidjson::Value* limit = object.find(kLimit);
+  if (limit == nullptr) return;
+  const auto is_infinite = [](const rapidjson::Value& value) {
+    return value.IsObject() || (value.IsNumber() && std::isinf(value.GetDouble()));
+  };
+  const bool is_open = limit->IsArray() && limit->Size() == 2 && (*limit)[0].IsNumber() &&
+                       (*limit)[0].GetDouble() == 0.0 && is_infinite((*limit)[1]);
+  if (!is_open) object.refuse(kLimit, "bounds the steps", "Assay computes steps of any length");
+}
+
+}  // namespace
+
+std::vector<std::string> layer_types(const ConfigObject& object) {
+  std::vector<std::string> types = object.texts(object.present({kTypes, kOtherTypes}));
+  if (!types.empty()) return types;
+  for (const char letter : object.text({kPattern}, "")) {
+    const auto* known = std::ranges::find(kLetters, letter, &Letter::letter);
+    types.emplace_back(known == std::end(kLetters) ? std::string(1, letter)
+                                                   : std::string(known->type));
+  }
+  return types;
+}
+
+bool is_mamba(std::string_view layer_type) {
+  return layer_type == "linear_attention" || layer_type == "mamba";
+}
+
+bool is_attention(std::string_view layer_type) {
+  return layer_type == "full_attention" || layer_type == "attention";
+}
+
+bool is_feed_forward(std::string_view layer_type) {
+  return layer_type == "mlp";
+}
+
+void read_mamba(const ConfigObject& object, HfConfig& config, Keys& keys) {
+  using namespace hyperparameter;
+  if (!has_checkpoint(*config.architecture, Checkpoint::kSsm)) return;
+  const KeyNames heads = {"mamba_n_heads", "mamba_num_heads", "num_heads"};
+  const KeyNames groups = {"mamba_n_groups", "n_groups"};
+  const KeyNames head_length = {"mamba_d_head", "mamba_head_dim", "head_dim"};
+  DeltaShape& shape = config.delta;
+  shape.n_value_heads = object.whole(heads, kMaxHeads);
+  shape.n_key_heads = object.whole(groups, kMaxHeads);
+  shape.key_dim = object.whole({"mamba_d_state", "ssm_state_size", "state_size"}, kMaxLinearHead);
+  shape.grouped = config.architecture->grouped_value_heads;
+  if (shape.n_value_heads % shape.n_key_heads != 0) {
+    object.refuse(object.present(groups), fmt::format("is {}, which does not divide the {} heads",
+                                                      shape.n_key_heads, shape.n_value_heads));
+  }
+  const KeyNames expand = {"mamba_expand", "expand"};
+  // Others may state the key of another kind, which is that of heads of attention.
+  const auto* own = std::ranges::find_if(
+      head_length, [&](const char* key) { return object.default_of(key) != nullptr; });
+  const char* length = own == head_length.end() ? *head_length.begin() : *own;
+  const rapidjson::Value* stated = object.find(length);
+  const bool is_auto = stated == nullptr || stated->IsString();
+  const int64_t inner = object.whole(expand, kMaxWidth) * config.embedding_length;
+  if (is_auto && inner % shape.n_value_heads != 0) {
+    object.refuse(object.present(heads), fmt::format("is {}, which does not divide the width {}",
+                                                     shape.n_value_heads, inner));
+  }
+  shape.value_dim = is_auto ? std::max<int64_t>(1, inner / shape.n_value_heads)
+                            : object.whole({length}, kMaxLinearHead);
+  if (shape.value_width() > kMaxLinearWidth || shape.key_width() > kMaxLinearWidth) {
+    object.refuse(object.present(heads),
+                  fmt::format("gives all heads together more than {} elements", kMaxLinearWidth));
+  }
+  if (config.model->inner_is_expanded && shape.value_width() != inner) {
+    object.refuse(length, fmt::format("gives {} heads {} elements, and the width is expanded to {}",
+                                      shape.n_value_heads, shape.value_width(), inner));
+  }
+  check_step_limit(object);
+  const KeyNames activations = {"mamba_hidden_act", "hidden_act"};
+  const std::string activation = object.text(activations, "silu");
+  if (activation != "silu" && activation != "swish") {
+    object.refuse(object.present(activations), fmt::format("is '{}'", activation),
+                  "Assay computes the convolution of Mamba-2 with silu");
+  }
+  for (const char* key : {"mamba_proj_bias", "use_bias"}) {
+    if (!object.flag(key)) continue;
+    object.refuse(key, "is true", "Assay computes the products of Mamba-2 without biases");
+  }
+  keys.whole(kLinearTaps, object.whole({"mamba_d_conv", "conv_kernel"}, kMaxConvTaps));
+  keys.whole(kLinearKeyHeads, shape.n_key_heads);
+  keys.whole(kLinearValueHeads, shape.n_value_heads);
+  keys.whole(kLinearKeyLength, shape.key_dim);
+  keys.whole(kLinearValues, shape.value_width());
+}
+
+}  // namespace assay

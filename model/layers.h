@@ -1,0 +1,255 @@
+#pragma once
+
+#include <array>
+
+#include "model/architecture.h"
+#include "model/gemma4_layers.h"
+#include "model/layer_parts.h"
+
+// The layers of the architectures (architecture.cc), and the other layers that some of theirs are.
+namespace assay::layers {
+
+using namespace layer_parts;
+
+constexpr auto gated_layer(Presence qkv_bias, Presence other_bias,
+                           const std::array<OpSpec, 1>& ffn_norm = kFfnNorm) {
+  return join(kAttnNorm, qkv(C::kAttnNorm, qkv_bias), rotary_attention(C::kQ, C::kK, other_bias),
+              add_attn(C::kAttnOut), ffn_norm, gated_ffn(C::kFfnNorm, other_bias),
+              add_ffn(C::kFfnOut));
+}
+
+inline constexpr auto kLlamaLayer = gated_layer(Presence::kOptional, Presence::kOptional);
+inline constexpr auto kQwen2Layer = gated_layer(Presence::kAlways, Presence::kNever);
+inline constexpr auto kBiasedQkvLayer = gated_layer(Presence::kOptional, Presence::kNever);
+inline constexpr auto kSeedOssLayer =
+    gated_layer(Presence::kOptional, Presence::kNever, kFfnNormAfterAttn);
+inline constexpr auto kGemmaLayer =
+    join(kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional),
+         rotary_attention(C::kQ, C::kK, Presence::kOptional), add_attn(C::kAttnOut), kFfnNorm,
+         gated_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
+
+inline constexpr auto kQwen3Layer =
+    join(kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional), qk_norms(W::kHead, W::kHead),
+         rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional), add_attn(C::kAttnOut),
+         kFfnNorm, gated_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
+
+inline constexpr auto kHunyuanLayer = join(
+    kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional),
+    std::array{rope(C::kQRope, C::kQ, W::kQ), rope(C::kKRope, C::kK, W::kKv)}, norms_of_rotated(),
+    std::array{attention(C::kQRopeNorm, C::kKRopeNorm, C::kV),
+               linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", Presence::kOptional)},
+    add_attn(C::kAttnOut), kFfnNorm, gated_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
+
+// Norms of what is added to the residual stream, and none of what is read from it.
+constexpr auto post_norm_layer(Width of_q, Width of_k) {
+  return join(qkv(C::kOutput, Presence::kOptional), qk_norms(of_q, of_k),
+              rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional), kPostAttnNorm,
+              add_attn(C::kPostAttnNorm), gated_ffn(C::kAttnResidual, Presence::kNever),
+              kPostFfnNorm, add_ffn(C::kPostFfnNorm));
+}
+inline constexpr auto kOlmo2Layer = post_norm_layer(W::kQ, W::kKv);
+inline constexpr auto kExaone4Layer = post_norm_layer(W::kHead, W::kHead);
+
+inline constexpr auto kPhi3Layer =
+    join(kAttnNorm, fused_qkv(Presence::kNever), rotary_attention(C::kQ, C::kK, Presence::kNever),
+         add_attn(C::kAttnOut), kFfnNorm, fused_gated_ffn(C::kFfnNorm), add_ffn(C::kFfnOut));
+
+inline constexpr auto kGpt2Layer =
+    join(kBiasedAttnNorm, fused_qkv(Presence::kAlways),
+         std::array{attention(C::kQ, C::kK, C::kV),
+                    linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", Presence::kAlways)},
+         add_attn(C::kAttnOut), kBiasedFfnNorm, plain_ffn(C::kFfnNorm, Presence::kAlways),
+         add_ffn(C::kFfnOut));
+
+constexpr auto plain_layer(const auto& attn_norm, const auto& ffn_norm) {
+  return join(attn_norm, qkv(C::kAttnNorm, Presence::kOptional),
+              rotary_attention(C::kQ, C::kK, Presence::kOptional), add_attn(C::kAttnOut), ffn_norm,
+              plain_ffn(C::kFfnNorm, Presence::kOptional), add_ffn(C::kFfnOut));
+}
+inline constexpr auto kPlainLayer = plain_layer(kBiasedAttnNorm, kBiasedFfnNorm);
+inline constexpr auto kArceeLayer = plain_layer(kAttnNorm, kFfnNorm);
+
+inline constexpr auto kApertusLayer =
+    join(kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional), qk_norms(W::kHead, W::kHead),
+         rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional), add_attn(C::kAttnOut),
+         kFfnNorm, plain_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
+
+constexpr auto gptneox_layer(Checkpoint ffn_norm_in) {
+  return join(kBiasedAttnNorm, fused_qkv(Presence::kOptional),
+              rotary_attention(C::kQ, C::kK, Presence::kOptional), add_attn(C::kAttnOut),
+              std::array{norm(C::kFfnNorm, ffn_norm_in, "ffn_norm", Presence::kAlways)},
+              plain_ffn(C::kFfnNorm, Presence::kAlways), add_ffn(C::kFfnOut));
+}
+inline constexpr auto kGptneoxLayer = gptneox_layer(C::kAttnResidual);
+inline constexpr auto kGptneoxParallel = gptneox_layer(C::kOutput);
+inline constexpr LayerVariant kGptneoxVariants[] = {
+    {.ops = kGptneoxParallel, .key = "use_parallel_residual"}};
+
+inline constexpr auto kPhi2Layer =
+    join(kBiasedAttnNorm, qkv(C::kAttnNorm, Presence::kAlways),
+         rotary_attention(C::kQ, C::kK, Presence::kAlways), add_attn(C::kAttnOut),
+         plain_ffn(C::kAttnNorm, Presence::kAlways), add_ffn(C::kFfnOut));
+
+inline constexpr auto kStablelmAttention =
+    join(kBiasedAttnNorm, qkv(C::kAttnNorm, Presence::kOptional), optional_head_norms(),
+         rotary_attention(C::kQNorm, C::kKNorm, Presence::kNever), add_attn(C::kAttnOut));
+inline constexpr auto kStablelmLayer =
+    join(kStablelmAttention, kBiasedFfnNorm, gated_ffn(C::kFfnNorm, Presence::kNever),
+         add_ffn(C::kFfnOut));
+inline constexpr auto kStablelmParallel =
+    join(kStablelmAttention, gated_ffn(C::kAttnNorm, Presence::kNever), add_ffn(C::kFfnOut));
+inline constexpr LayerVariant kStablelmVariants[] = {
+    {.ops = kStablelmParallel, .without = "ffn_norm"}};
+
+inline constexpr auto kCommandRLayer =
+    join(kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional), optional_head_norms(),
+         rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional), add_attn(C::kAttnOut),
+         gated_ffn(C::kAttnNorm, Presence::kNever), add_ffn(C::kFfnOut));
+
+constexpr auto falcon_layer(std::string_view attn_norm, const auto& ffn_norm, Checkpoint ffn_in) {
+  return join(std::array{norm(C::kAttnNorm, C::kOutput, attn_norm, Presence::kAlways)},
+              fused_qkv(Presence::kOptional), rotary_attention(C::kQ, C::kK, Presence::kOptional),
+              add_attn(C::kAttnOut), ffn_norm, plain_ffn(ffn_in, Presence::kOptional),
+              add_ffn(C::kFfnOut));
+}
+inline constexpr auto kFalconLayer =
+    falcon_layer("attn_norm", std::array<OpSpec, 0>(), C::kAttnNorm);
+// With two norms of what enters the layer, of which "attn_norm" is the feed-forward's.
+inline constexpr auto kFalconTwoNorms = falcon_layer(
+    "attn_norm_2", std::array{norm(C::kFfnNorm, C::kOutput, "attn_norm", Presence::kAlways)},
+    C::kFfnNorm);
+inline constexpr LayerVariant kFalconVariants[] = {
+    {.ops = kFalconTwoNorms, .tensor = "attn_norm_2"}};
+
+inline constexpr auto kGemma2Layer = sandwich_layer(
+    rotary_attention(C::kQ, C::kK, Presence::kOptional), gated_ffn(C::kFfnNorm, Presence::kNever));
+inline constexpr auto kGemma3Layer = sandwich_layer(
+    join(qk_norms(W::kHead, W::kHead), rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional)),
+    gated_ffn(C::kFfnNorm, Presence::kNever));
+inline constexpr auto kGlm4Layer =
+    sandwich_layer(rotary_attention(C::kQ, C::kK, Presence::kNever), fused_gated_ffn(C::kFfnNorm));
+
+inline constexpr auto kRoutedFfn = experts(C::kFfnNorm, C::kFfnOut, Presence::kNever);
+inline constexpr auto kRoutedAndShared =
+    join(experts(C::kFfnNorm, C::kRoutedOut, Presence::kNever), shared_expert(C::kFfnNorm));
+inline constexpr auto kRoutedAndGatedShared =
+    join(experts(C::kFfnNorm, C::kRoutedOut, Presence::kNever), gated_shared_expert(C::kFfnNorm));
+
+inline constexpr auto kLlamaAttention = join(qkv(C::kAttnNorm, Presence::kOptional),
+                                             rotary_attention(C::kQ, C::kK, Presence::kOptional));
+inline constexpr auto kLlamaExperts = expert_layer(kLlamaAttention, kRoutedFfn);
+inline constexpr LayerVariant kLlamaVariants[] = {{.ops = kLlamaExperts, .tensor = "ffn_gate_inp"}};
+inline constexpr auto kLlamaShared = expert_layer(kLlamaAttention, kRoutedAndShared);
+inline constexpr LayerVariant kGraniteMoeVariants[] = {
+    {.ops = kLlamaShared, .tensor = "ffn_gate_shexp"}};
+inline constexpr LayerVariant kErnieMoeVariants[] = {
+    {.ops = kLlamaLayer, .without = "ffn_gate_inp"},
+    {.ops = kLlamaExperts, .without = "ffn_gate_shexp"}};
+
+inline constexpr auto kQwen2MoeLayer = expert_layer(
+    join(qkv(C::kAttnNorm, Presence::kOptional), rotary_attention(C::kQ, C::kK, Presence::kNever)),
+    kRoutedAndGatedShared);
+inline constexpr LayerVariant kQwen2MoeVariants[] = {
+    {.ops = kBiasedQkvLayer, .without = "ffn_gate_inp"}};
+
+constexpr auto normed_attention(Width of_q, Width of_k) {
+  return join(qkv(C::kAttnNorm, Presence::kOptional), qk_norms(of_q, of_k),
+              rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional));
+}
+inline constexpr auto kQwen3MoeLayer =
+    expert_layer(normed_attention(W::kHead, W::kHead), kRoutedFfn);
+inline constexpr LayerVariant kQwen3MoeVariants[] = {
+    {.ops = kQwen3Layer, .without = "ffn_gate_inp"}};
+constexpr auto glm4moe_layer(const auto& ffn) {
+  return join(kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional), norms_if_present(),
+              rotary_attention(C::kQNorm, C::kKNorm, Presence::kNever), add_attn(C::kAttnOut),
+              kFfnNormAfterAttn, ffn, add_ffn(C::kFfnOut));
+}
+inline constexpr auto kGlm4MoeLayer = glm4moe_layer(kRoutedAndShared);
+inline constexpr auto kGlm4MoeDense = glm4moe_layer(gated_ffn(C::kFfnNorm, Presence::kNever));
+inline constexpr LayerVariant kGlm4MoeVariants[] = {
+    {.ops = kGlm4MoeDense, .without = "ffn_gate_inp"}};
+inline constexpr auto kDots1Layer =
+    expert_layer(normed_attention(W::kHead, W::kHead), kRoutedAndShared);
+inline constexpr auto kOlmoeLayer = expert_layer(normed_attention(W::kQ, W::kKv), kRoutedFfn);
+
+inline constexpr auto kGptOssLayer =
+    join(kAttnNorm, qkv(C::kAttnNorm, Presence::kAlways),
+         std::array{rope(C::kQRope, C::kQ, W::kQ), rope(C::kKRope, C::kK, W::kKv),
+                    attention_with_sinks(C::kQRope, C::kKRope, C::kV),
+                    linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", Presence::kAlways)},
+         add_attn(C::kAttnOut), kFfnNormAfterAttn,
+         experts(C::kFfnNorm, C::kFfnOut, Presence::kAlways), add_ffn(C::kFfnOut));
+
+inline constexpr auto kDeepseekLayer = expert_layer(latent_attention(kLatentQ), kRoutedAndShared);
+inline constexpr auto kDeepseekDense =
+    expert_layer(latent_attention(kLatentQ), gated_ffn(C::kFfnNorm, Presence::kNever));
+inline constexpr auto kDeepseekLite = expert_layer(latent_attention(kPlainQ), kRoutedAndShared);
+inline constexpr auto kDeepseekLiteDense =
+    expert_layer(latent_attention(kPlainQ), gated_ffn(C::kFfnNorm, Presence::kNever));
+inline constexpr LayerVariant kDeepseekVariants[] = {
+    {.ops = kDeepseekLiteDense, .tensor = "attn_q", .without = "ffn_gate_inp"},
+    {.ops = kDeepseekLite, .tensor = "attn_q"},
+    {.ops = kDeepseekDense, .without = "ffn_gate_inp"}};
+
+inline constexpr auto kLfm2Ffn = gated_ffn(C::kFfnNorm, Presence::kNever);
+inline constexpr auto kLfm2Conv = expert_layer(short_conv(C::kAttnNorm), kLfm2Ffn);
+inline constexpr auto kLfm2Attention = expert_layer(normed_attention(W::kHead, W::kHead), kLfm2Ffn);
+inline constexpr LayerVariant kLfm2Variants[] = {{.ops = kLfm2Attention, .tensor = "attn_q"}};
+inline constexpr auto kLfm2MoeConv = expert_layer(short_conv(C::kAttnNorm), kRoutedFfn);
+inline constexpr LayerVariant kLfm2MoeVariants[] = {
+    {.ops = kLfm2Attention, .tensor = "attn_q", .without = "ffn_gate_inp"},
+    {.ops = kQwen3MoeLayer, .tensor = "attn_q"},
+    {.ops = kLfm2Conv, .without = "ffn_gate_inp"}};
+
+constexpr auto qwen35_layer(const auto& attention, const auto& ffn) {
+  return join(kAttnNorm, attention, add_attn(C::kAttnOut), kFfnNormAfterAttn, ffn,
+              add_ffn(C::kFfnOut));
+}
+inline constexpr auto kQwen35Ffn = gated_ffn(C::kFfnNorm, Presence::kNever);
+inline constexpr auto kQwen35Delta = gated_delta_net(C::kAttnNorm, delta_gates(C::kAttnNorm));
+inline constexpr auto kQwen35Linear = qwen35_layer(kQwen35Delta, kQwen35Ffn);
+inline constexpr auto kQwen35Attention = qwen35_layer(gated_attention(C::kAttnNorm), kQwen35Ffn);
+inline constexpr LayerVariant kQwen35Variants[] = {{.ops = kQwen35Attention, .tensor = "attn_q"}};
+inline constexpr auto kQwen35MoeLinear = qwen35_layer(kQwen35Delta, kRoutedAndGatedShared);
+inline constexpr auto kQwen35MoeAttention =
+    qwen35_layer(gated_attention(C::kAttnNorm), kRoutedAndGatedShared);
+inline constexpr LayerVariant kQwen35MoeVariants[] = {
+    {.ops = kQwen35MoeAttention, .tensor = "attn_q"}};
+
+inline constexpr auto kQwen3NextDelta =
+    gated_delta_net(C::kAttnNorm, fused_delta_gates(C::kAttnNorm));
+inline constexpr auto kQwen3NextLinear = qwen35_layer(kQwen3NextDelta, kRoutedAndGatedShared);
+inline constexpr auto kQwen3NextDense = qwen35_layer(kQwen3NextDelta, kQwen35Ffn);
+inline constexpr LayerVariant kQwen3NextVariants[] = {
+    {.ops = kQwen35Attention, .tensor = "attn_q", .without = "ffn_gate_inp"},
+    {.ops = kQwen35MoeAttention, .tensor = "attn_q"},
+    {.ops = kQwen3NextDense, .without = "ffn_gate_inp"}};
+
+// With experts or without, and attention in some of the layers.
+inline constexpr auto kGraniteMamba = mamba2(C::kAttnNorm);
+inline constexpr auto kGraniteDense = gated_ffn(C::kFfnNorm, Presence::kNever);
+inline constexpr auto kGraniteHybridLayer = expert_layer(kGraniteMamba, kGraniteDense);
+inline constexpr auto kGraniteHybridMoe = expert_layer(kGraniteMamba, kRoutedAndShared);
+inline constexpr auto kGraniteHybridAttention = expert_layer(kLlamaAttention, kGraniteDense);
+inline constexpr LayerVariant kGraniteHybridVariants[] = {
+    {.ops = kGraniteHybridAttention, .tensor = "attn_q", .without = "ffn_gate_inp"},
+    {.ops = kLlamaShared, .tensor = "attn_q"},
+    {.ops = kGraniteHybridMoe, .tensor = "ffn_gate_inp"}};
+
+// Layers of one branch, which is Mamba-2; or attention without rotation, or a feed-forward.
+constexpr auto single_branch(const auto& ops, Checkpoint branch) {
+  return join(kAttnNorm, ops, std::array{add(C::kOutput, C::kOutput, branch)});
+}
+inline constexpr auto kMamba2Layer = single_branch(mamba2(C::kAttnNorm), C::kAttnOut);
+inline constexpr auto kNemotronHAttention = single_branch(
+    join(qkv(C::kAttnNorm, Presence::kOptional),
+         std::array{attention(C::kQ, C::kK, C::kV),
+                    linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", Presence::kOptional)}),
+    C::kAttnOut);
+inline constexpr auto kNemotronHFfn =
+    single_branch(plain_ffn(C::kAttnNorm, Presence::kOptional), C::kFfnOut);
+inline constexpr LayerVariant kNemotronHVariants[] = {
+    {.ops = kNemotronHAttention, .tensor = "attn_q"}, {.ops = kNemotronHFfn, .tensor = "ffn_up"}};
+
+}  // namespace assay::layers

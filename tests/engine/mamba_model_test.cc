@@ -1,0 +1,136 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "engine/kv_cache.h"
+#include "engine/model.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/tiny_model.h"
+
+namespace assay {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using testing_support::TinyModel;
+
+// Two layers: Mamba-2 with four heads that read two groups, and attention.
+void become_granite_hybrid(TinyModel& model) {
+  model.become("granitehybrid");
+  model.ints["granitehybrid.block_count"] = 2;
+  model.ints["granitehybrid.ssm.conv_kernel"] = 3;
+  model.ints["granitehybrid.ssm.state_size"] = 3;
+  model.ints["granitehybrid.ssm.group_count"] = 2;
+  model.ints["granitehybrid.ssm.time_step_rank"] = 4;
+  model.ints["granitehybrid.ssm.inner_size"] = 8;
+  const int64_t kv_heads = model.ints["granitehybrid.attention.head_count_kv"];
+  model.ints.erase("granitehybrid.attention.head_count_kv");
+  model.int_lists["granitehybrid.attention.head_count_kv"] = {0, static_cast<int>(kv_heads)};
+  const auto attention = model.tensors;
+  for (const auto& [name, tensor] : attention) {
+    if (name.starts_with("blk.0.")) model.tensors["blk.1." + name.substr(6)] = tensor;
+  }
+  for (const char* part : {"q", "k", "v", "output"}) {
+    model.tensors.erase(std::string("blk.0.attn_") + part + ".weight");
+  }
+  model.tensors["blk.0.ssm_in.weight"] = {{8, 8 + 20 + 4}};
+  model.tensors["blk.0.ssm_conv1d.weight"] = {{3, 20}};
+  model.tensors["blk.0.ssm_conv1d.bias"] = {{20}};
+  model.tensors["blk.0.ssm_a"] = model.tensors["blk.0.ssm_d"] = {{1, 4}};
+  model.fill["blk.0.ssm_a"] = -0.5F;
+  model.tensors["blk.0.ssm_dt.bias"] = {{4}};
+  model.tensors["blk.0.ssm_norm.weight"] = {{4, 2}};
+  model.tensors["blk.0.ssm_out.weight"] = {{8, 8}};
+}
+
+class ModelOfMamba : public TemporaryFolder {
+ protected:
+  std::string path() const { return TemporaryFolder::path("model.gguf"); }
+};
+
+// Breaks if the gate, what is convolved, and the steps were other rows of their product.
+TEST_F(ModelOfMamba, KeepsAStateAndTakesItsProductApart) {
+  TinyModel tiny;
+  become_granite_hybrid(tiny);
+  tiny.write(path());
+  const auto gguf = std::make_shared<Gguf>(path());
+  const Model model(gguf);
+  EXPECT_EQ(model.config().delta, (DeltaShape{2, 4, 3, 2, true}));
+  EXPECT_NE(find_spec(model.config().layer(0).ops, Checkpoint::kSsm), nullptr);
+  EXPECT_NE(find_spec(model.config().layer(1).ops, Checkpoint::kAttn), nullptr);
+  const auto* whole =
+      static_cast<const void*>(gguf->find_tensor("blk.0.ssm_in.weight")->data.data());
+  const Layer& layer = model.layers[0];
+  EXPECT_EQ(layer.linear(Checkpoint::kLinearZ).weight.data, whole);
+  EXPECT_EQ(layer.linear(Checkpoint::kLinearZ).weight.rows, 8);
+  EXPECT_EQ(layer.linear(Checkpoint::kSsmXbc).weight.rows, 20);
+  EXPECT_EQ(layer.linear(Checkpoint::kSsmDt).weight.rows, 4);
+  EXPECT_EQ(static_cast<const float*>(layer.linear(Checkpoint::kSsmDt).weight.data),
+            static_cast<const float*>(whole) + ptrdiff_t{28} * 8);
+  EXPECT_NE(layer.extra.conv_bias, nullptr);
+  EXPECT_NE(layer.extra.skip, nullptr);
+  const KvCache cache(model.config(), KvType::kF16, 5, host_memory());
+  EXPECT_EQ(cache.k_bytes(0, 5), 5U * 20 * 4) << "as f32, whatever keys are kept as";
+  EXPECT_EQ(cache.v_bytes(0, 5), 0U);
+  EXPECT_EQ(cache.state_bytes(0), 4U * 3 * 2 * 4);
+  EXPECT_EQ(cache.state_bytes(1), 0U);
+}
+
+TEST_F(ModelOfMamba, DoesWithoutABiasAndTakesNumbersInARow) {
+  TinyModel tiny;
+  become_granite_hybrid(tiny);
+  tiny.tensors.erase("blk.0.ssm_conv1d.bias");
+  tiny.tensors["blk.0.ssm_a"] = tiny.tensors["blk.0.ssm_d"] = {{4}};
+  tiny.write(path());
+  const Model model(std::make_shared<Gguf>(path()));
+  EXPECT_EQ(model.layers[0].extra.conv_bias, nullptr);
+}
+
+TEST_F(ModelOfMamba, OtherFilesAreRefusedByName) {
+  static constexpr char kHeads[] = "granitehybrid.attention.head_count_kv";
+  const struct {
+    std::function<void(TinyModel&)> edit;
+    const char* message;
+  } files[] = {
+      {[](TinyModel& m) { m.ints.erase("granitehybrid.ssm.conv_kernel"); },
+       "key 'granitehybrid.ssm.conv_kernel' is missing"},
+      {[](TinyModel& m) { m.ints["granitehybrid.ssm.group_count"] = 3; },
+       "key 'granitehybrid.ssm.group_count' is 3, which does not divide the 4 value heads"},
+      {[](TinyModel& m) { m.ints["granitehybrid.ssm.inner_size"] = 9; },
+       "key 'granitehybrid.ssm.inner_size' is 9, which is not a multiple of the 4 value heads"},
+      {[](TinyModel& m) { m.ints["granitehybrid.ssm.state_size"] = 4; }, "the hyperparameters say"},
+      {[](TinyModel& m) { m.ints["granitehybrid.ssm.group_count"] = 1; },
+       "the hyperparameters say"},
+      {[](TinyModel& m) {
+         m.int_lists[kHeads] = {1, 1};
+       },
+       "key 'granitehybrid.attention.head_count_kv' is 1 in layer 0, which lacks attention"},
+      {[](TinyModel& m) {
+         m.int_lists[kHeads] = {0, 0};
+       },
+       "key 'granitehybrid.attention.head_count_kv' is 0 in layer 1, which has attention"},
+      {[](TinyModel& m) { m.tensors.erase("blk.0.ssm_d"); }, "tensor 'blk.0.ssm_d' is missing"},
+      {[](TinyModel& m) { m.tensors.erase("blk.0.ssm_a"); }, "tensor 'blk.0.ssm_a' is missing"},
+      {[](TinyModel& m) { m.tensors.erase("blk.0.ssm_dt.bias"); },
+       "tensor 'blk.0.ssm_dt.bias' is missing"},
+      {[](TinyModel& m) { m.tensors["blk.0.ssm_in.bias"] = {{32}}; },
+       "tensor 'blk.0.ssm_in.bias' is not one that Assay uses"},
+      {[](TinyModel& m) { m.fill["blk.0.ssm_a"] = 0.25F; },
+       "tensor 'blk.0.ssm_a' holds 0.25, which is not a finite number of at most 0"}};
+  for (const auto& file : files) {
+    TinyModel tiny;
+    become_granite_hybrid(tiny);
+    file.edit(tiny);
+    tiny.write(path());
+    EXPECT_THAT([&] { Model(std::make_shared<Gguf>(path())); },
+                ThrowsMessage<Error>(AllOf(HasSubstr(path()), HasSubstr(file.message))));
+  }
+}
+
+}  // namespace
+}  // namespace assay

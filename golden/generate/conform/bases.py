@@ -51,6 +51,10 @@ GEMMA = dict(
     tie_word_embeddings=True,
 )
 
+MAMBA = dict(
+    mamba_n_heads=4, mamba_d_head=32, mamba_d_state=16, mamba_n_groups=1, mamba_d_conv=4, mamba_expand=2,
+    mamba_chunk_size=16, mamba_conv_bias=True, mamba_proj_bias=False
+)
 # Two value heads for each key head, so that it matters which of them share one.
 LINEAR = dict(
     linear_conv_kernel_dim=4,
@@ -170,6 +174,19 @@ BASES = {
         "GraniteMoeForCausalLM", "granitemoe", **RMS, intermediate_size=80, num_local_experts=4,
         num_experts_per_tok=2, embedding_multiplier=1.0, attention_multiplier=ROOT, residual_multiplier=1.0,
         logits_scaling=1.0, rope_theta=10000.0, rope_scaling=None, attention_bias=False, **TIED
+    ),
+    "granitemoehybrid": common(
+        "GraniteMoeHybridForCausalLM", "granitemoehybrid", **RMS, intermediate_size=88, shared_intermediate_size=88,
+        num_local_experts=0, num_experts_per_tok=0, layer_types=["mamba", "attention"], **MAMBA,
+        embedding_multiplier=1.0, attention_multiplier=ROOT, residual_multiplier=1.0, logits_scaling=1.0,
+        position_embedding_type="nope", rope_theta=10000.0, rope_scaling=None, attention_bias=False, **TIED
+    ),
+    "nemotron_h": common(
+        "NemotronHForCausalLM", "nemotron_h", num_hidden_layers=3, hybrid_override_pattern="M-*", head_dim=32,
+        mlp_hidden_act="relu2", mamba_hidden_act="silu", layer_norm_epsilon=1e-5, mamba_num_heads=4, mamba_head_dim=32,
+        n_groups=2, ssm_state_size=16, conv_kernel=4, expand=2, chunk_size=16, use_conv_bias=True, use_bias=False,
+        mamba_proj_bias=False, mlp_bias=False, attention_bias=False, residual_in_fp32=False, time_step_min=0.001,
+        time_step_max=0.1, time_step_floor=0.0001, **UNTIED
     ),
     "stablelm": common(
         "StableLmForCausalLM", "stablelm", **LAYER, hidden_act="silu", partial_rotary_factor=1.0, rope_theta=10000.0,

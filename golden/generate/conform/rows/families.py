@@ -51,6 +51,13 @@ NO_SHARED_EXPERTS = misread(
 HALF_A_SHARED_EXPERT = misread(
     "shared_expert", "takes a half for the score of the shared expert", tensors={"*shared_expert_gate.weight": 0.0}
 )
+# Of Mamba-2.
+MAMBA = (
+    misread("ssm", "does not let the state decay", tensors={"*A_log": -10000.0}),
+    misread("ssm", "leaves D out", tensors={"*.D": 0.0}),
+    misread("bias_missing", "leaves dt_bias out", tensors={"*dt_bias": 0.0}),
+    misread("bias_missing", "leaves the convolution's bias out", tensors={"*conv1d.bias": 0.0}),
+)
 SHARED_GATE = {"*shared_expert_gate.weight": 2.0}
 NO_CHOICE_BIAS = misread(
     "router_weights", "chooses experts without the bias", tensors={
@@ -203,6 +210,14 @@ FAMILIES = [
     family("olmoe", "OLMoE", NO_NORM_WEIGHTS, CHANGED_WEIGHTS, ONE_EXPERT, ALL_EXPERTS),
     family("granite", "Granite", *SCALES, **GRANITE),
     family("granitemoe", "Granite with experts", *SCALES, ONE_EXPERT, ALL_EXPERTS, **GRANITE),
+    family(
+        "granitemoehybrid", "Granite with Mamba-2 and experts", *SCALES, ONE_EXPERT, ALL_EXPERTS, *MAMBA,
+        misread("shared_expert", "leaves the shared expert out", tensors={"*shared_mlp.output_linear.weight": 0.0}),
+        intermediate_size=80, num_local_experts=4, num_experts_per_tok=2, mamba_n_groups=2, **GRANITE,
+    ),
+    family(
+        "nemotron_h", "Nemotron-H", *MAMBA, misread("activation_kind", "takes SiLU", {"mlp_hidden_act": "silu"}),
+    ),
     family(
         "stablelm", "StableLM", ALL_DIMENSIONS, NO_BIASES, partial_rotary_factor=0.25, use_qkv_bias=True,
     ),

@@ -2,9 +2,10 @@
 
 from ..bases import config
 from ..case import Row, ignored, misread
-from .families import BASE_10000
+from .families import BASE_10000, MAMBA
 
 GROUP = "linear attention and convolutions"
+HYBRID = "granitemoehybrid"
 FULL, LINEAR, CONV = "full_attention", "linear_attention", "conv"
 
 
@@ -53,6 +54,44 @@ RECURRENT = [
     row(
         "full_attention_by_layer_types", "Full attention first, by list",
         config("qwen3_next", layer_types=[FULL, LINEAR]), ("layer_types",),
+    ),
+    row(
+        "mamba2", "A layer of Mamba-2", config(HYBRID), (),
+        (*MAMBA, misread("ssm", "takes the rate of decay for 1", tensors={"*A_log": 0.0})),
+        gain={"*A_log": 2.0},
+    ),
+    row(
+        "mamba2_norm", "The norm behind Mamba-2", config(HYBRID), ("rms_norm_eps",),
+        (ignored("norm_kind", "ignores the norm's weights", tensors={"*mamba.norm.weight": 1.0}),),
+    ),
+    row(
+        "mamba_n_groups", "Two groups of B and C, which are normalised by themselves",
+        config(HYBRID, mamba_n_groups=2), ("mamba_n_groups",),
+    ),
+    row(
+        "mamba_d_state", "A state of 24 numbers for each of a head's values",
+        config(HYBRID, mamba_d_state=24), ("mamba_d_state",),
+    ),
+    row(
+        "mamba_n_heads", "Eight heads of Mamba-2", config(HYBRID, mamba_n_heads=8, mamba_d_head=16),
+        ("mamba_n_heads", "mamba_d_head"),
+    ),
+    row(
+        "mamba_d_conv", "A convolution over three tokens before Mamba-2", config(HYBRID, mamba_d_conv=3),
+        ("mamba_d_conv",),
+    ),
+    row(
+        "mamba_attention_first", "Attention before Mamba-2, by list",
+        config(HYBRID, layer_types=["attention", "mamba"]), ("layer_types",),
+    ),
+    row(
+        "mamba_with_rotation", "Attention with rotation beside Mamba-2",
+        config(HYBRID, position_embedding_type="rope"), ("position_embedding_type",),
+        (ignored("rope_missing", "rotates nothing", {"position_embedding_type": "nope"}),),
+    ),
+    row(
+        "nemotron_mlp_first", "Nemotron-H with a feed-forward first, by pattern",
+        config("nemotron_h", hybrid_override_pattern="-M*"), ("hybrid_override_pattern",),
     ),
     row(
         "conv_L_cache", "A convolution over four tokens", config("lfm2", conv_L_cache=4), ("conv_L_cache",),

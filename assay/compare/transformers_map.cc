@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -85,6 +86,17 @@ std::string parent_of(std::string_view module) {
   return std::string(module.substr(0, module.rfind('.')));
 }
 
+// Whether a layer of the architecture that comes before this one has another checkpoint of the
+// module: Gemma 4's feed-forward, which is a shared expert where there are others. A name says
+// which only with the network; sizes differ then, so that it is not taken for the other unseen.
+bool is_something_else_before(const HfModel& model, const Architecture& architecture,
+                              const std::string& module, Checkpoint checkpoint) {
+  if (!is_of_shared_expert(checkpoint)) return false;
+  return std::ranges::any_of(architecture.layer, [&](const OpSpec& op) {
+    return op.out != checkpoint && hf_module(model, op) == module;
+  });
+}
+
 void add_layer(const HfModel& model, const Architecture& architecture,
                std::span<const OpSpec> layer, Rules& rules) {
   const std::string path = std::string(model.layers) + ".{N}";
@@ -92,7 +104,7 @@ void add_layer(const HfModel& model, const Architecture& architecture,
   std::map<std::string, std::vector<const OpSpec*>> ops_of;
   for (const OpSpec& op : layer) {
     const std::string module(hf_module(model, op));
-    if (module.empty()) continue;
+    if (module.empty() || is_something_else_before(model, architecture, module, op.out)) continue;
     auto& ops = ops_of[module];
     if (ops.empty()) modules.push_back(module);
     ops.push_back(&op);

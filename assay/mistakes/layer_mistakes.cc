@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -285,7 +286,22 @@ int repeated_layer(const OpContext& context) {
   return own + static_cast<int>(context.parameter);
 }
 
-// `x` with a layer more behind it; nothing where not all positions are at hand.
+// Whether all that the layer computes follows from what enters it: it has no embedding of its own,
+// and no keys of another.
+bool follows_from_input(const Network& network, int layer) {
+  std::set<Op> known = {layer_input({Checkpoint::kOutput, layer})};
+  for (const OpSpec& spec : network.layer(layer)) {
+    const Op op{spec.out, layer};
+    const std::vector<Op> inputs = network.inputs(op);
+    const auto is_known = [&](Op input) { return known.contains(input); };
+    if (inputs.empty() || !std::ranges::all_of(inputs, is_known)) return false;
+    known.insert(op);
+  }
+  return true;
+}
+
+// `x` with a layer more behind it; nothing where not all positions are at hand, or that layer reads
+// more than `x`.
 std::shared_ptr<const Matrix> after_repeated(const OpContext& context, const float* x,
                                              int64_t n_rows, int64_t width) {
   const int layer = repeated_layer(context);
@@ -293,6 +309,7 @@ std::shared_ptr<const Matrix> after_repeated(const OpContext& context, const flo
   const bool is_whole =
       std::ssize(positions) == n_rows && !positions.empty() && positions.back() == n_rows - 1;
   if (!is_whole || layer < 0 || layer >= context.network.n_layers) return nullptr;
+  if (!follows_from_input(context.network, layer)) return nullptr;
   Matrix rows(n_rows, width);
   std::copy_n(x, rows.values.size(), rows.values.begin());
   return output_of(context.network, layer, rows);

@@ -98,13 +98,15 @@ std::map<std::string, double> tolerances(const GoldenCase& golden) {
 
 // The weights of experts follow from few of the router's scores, whose noise has the norm of all,
 // and that of a shared expert from one score, whose noise is as large as where it is next to 0. The
-// delta rule's floor is that of the token whose result is smallest, too. Where such noise makes
-// more of what follows than the floor there, it is less.
+// floors of attention and of the delta rule are those of the token whose result is smallest. Where
+// such noise makes more of what follows than the floor there, it is less.
 void quieten_scores(const std::string& checkpoint, double factor, NoiseSizes& sizes) {
   constexpr std::pair<std::string_view, const char*> kScores[] = {
       {"_expert_weights", "_router"},
       {"_shared_weight", "_shared_score"},
-      {"_attn_residual", "_delta"}};
+      {"_attn_residual", "_delta"},
+      {"_attn_residual", "_attn"},
+      {"_ffn_up", "_attn"}};
   for (const auto& [result, scores] : kScores) {
     if (!checkpoint.ends_with(result)) continue;
     const auto found = sizes.find(checkpoint.substr(0, checkpoint.size() - result.size()) + scores);

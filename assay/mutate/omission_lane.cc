@@ -65,7 +65,7 @@ const std::vector<Omission>& omissions() {
   static const std::vector<Omission> all = {
       {"checkpoint", "no record of one op", false,
        [](WholeLog& log) {
-         leave_out(log, [](const Record& r) { return r.checkpoint == "layer_1_attn_out"; });
+         leave_out(log, [](const Record& r) { return r.checkpoint == "layer_1_output"; });
        }},
       {"embedding", "no record of the embedding", false,
        [](WholeLog& log) {
@@ -139,7 +139,7 @@ const std::vector<Omission>& omissions() {
       {"tail-of-one", "one value of one op, and nothing of the rest", true,
        [](WholeLog& log) {
          change_all(log, [](Record& r) {
-           if (r.checkpoint != "layer_1_ffn_out" || r.token_idx != 3) return;
+           if (r.checkpoint != "layer_1_output" || r.token_idx != 3) return;
            r.values.resize(1);
            r.summary.reset();
            r.sketch.reset();

@@ -29,7 +29,7 @@ enum class SuspicionKind : uint8_t {
   kConflict,       // the same record is there before, with other values
   kEmpty,          // no value, summary, sketch or top is logged
   kWhole,          // all its values are whole numbers: rounded, or of another type than is said
-  kLost,        // it is not in the log, which has all that is like it
+  kLost,           // it is not in the log, which has all that is like it
   kReplica,        // another rank has the same tensor, or piece of it, with other values
 };
 

@@ -13,21 +13,16 @@ namespace {
 constexpr char kOutputOp[] = "output";
 constexpr char kLogitsOp[] = "logits";
 
-bool are_few(int64_t missing, int64_t of_all) {
-  return missing <= of_all / MissingRecords::kFewOf;
-}
-
 // Those between the first and the last that are not there, if they are few.
 template <typename Number>
 std::vector<Number> gaps(const std::set<Number>& there) {
   if (there.empty()) return {};
-  const auto all = static_cast<int64_t>(*there.rbegin()) - *there.begin() + 1;
-  if (!are_few(all - std::ssize(there), all)) return {};
+  const auto first = static_cast<uint64_t>(*there.begin());
+  const uint64_t all = static_cast<uint64_t>(*there.rbegin()) - first + 1;
+  if (all - there.size() > all / MissingRecords::kFewOf) return {};
   std::vector<Number> missing;
-  Number next = *there.begin();
-  for (const Number each : there) {
-    for (; next < each; ++next) missing.push_back(next);
-    ++next;
+  for (auto each = there.begin(), next = std::next(each); next != there.end(); ++each, ++next) {
+    for (Number number = *each + 1; number < *next; ++number) missing.push_back(number);
   }
   return missing;
 }

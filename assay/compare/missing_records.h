@@ -25,12 +25,11 @@ struct MissingRecord {
 //   logits are wanted of; nor of records with a rank, which may have their part of the tokens;
 // - of a token between others that the checkpoint has, where few of them are missing;
 // - of a layer between others whose output is logged, where few are missing, and the header does
-// not
-//   say that this one was not to be logged.
+//   not say that this one was left out on purpose.
 // Few are at most one in kFewOf of what there would be. Tokens that are padding are never missing.
 class MissingRecords {
  public:
-  static constexpr int64_t kFewOf = 4;
+  static constexpr uint64_t kFewOf = 4;
 
   void add(int32_t checkpoint, const CheckpointName& name, const Record& record);
 

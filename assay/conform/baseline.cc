@@ -16,17 +16,19 @@ namespace {
 // of it differs from machine to machine.
 constexpr double kFurther = 1.5;
 
+// Whether fewer of the outputs that were judged are shown; both have some.
+bool shows_less(const TableCell& before, const TableCell& now) {
+  return now.checkpoint != before.checkpoint || now.error->positions < before.error->positions ||
+         now.error->whole < before.error->whole;
+}
+
 // Whether an output that is wrong is as wrong as it was, and by the same mistake.
 bool is_as_bad(const TableCell& before, const TableCell& now) {
   if (now.finding != before.finding || now.cause != before.cause) return false;
   if (!now.error || !before.error) return !now.error && !before.error;
+  if (shows_less(before, now)) return false;
   if (!std::isfinite(before.error->rel_l2)) return !std::isfinite(now.error->rel_l2);
   return now.error->rel_l2 <= kFurther * before.error->rel_l2;
-}
-
-bool shows_less(const TableCell& before, const TableCell& now) {
-  return now.checkpoint != before.checkpoint || now.error->positions < before.error->positions ||
-         now.error->whole < before.error->whole;
 }
 
 Change change_since(const TableCell& before, const TableCell& now) {

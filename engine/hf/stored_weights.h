@@ -29,7 +29,7 @@ class StoredWeights {
   // without its head do: "wte.weight" for "transformer.wte.weight".
   void drop_prefix(std::string_view module);
 
-  // Null if there is none.
+  // Null if the folder has none of this name.
   const StoredTensor* find(const std::string& name);
 
   [[noreturn]] void fail(const std::string& name, const std::string& what,

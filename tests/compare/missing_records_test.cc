@@ -6,6 +6,7 @@
 
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <random>
 
 #include "assay/compare/analysis.h"
@@ -132,6 +133,21 @@ TEST_F(MissingRecordsTest, TokensOfAnotherRankAreNotMissing) {
                   },
                   "", R"(,"rank":{"ep":0})"),
               IsEmpty());
+}
+
+// Breaks if what is between the first token and the last were counted in a number that has no room.
+TEST_F(MissingRecordsTest, TokensAsLateAsThereCanBe) {
+  const std::string path = folder_ + "/late.jsonl";
+  for (const int64_t first : {int64_t{0}, std::numeric_limits<int64_t>::max() - 4}) {
+    std::ofstream out(path);
+    for (const int64_t back : {3, 2, 0}) {
+      const int64_t token_idx = std::numeric_limits<int64_t>::max() - back;
+      out << line("layer_0_q", token_idx, {1.5F, 0.25F * static_cast<float>(back + 1)});
+    }
+    out << line("layer_0_q", first, {2.5F, 3.5F});
+    out.close();
+    EXPECT_EQ(analyze_log(path).suspicions.size(), first == 0 ? 0U : 1U);
+  }
 }
 
 }  // namespace

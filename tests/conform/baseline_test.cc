@@ -80,6 +80,10 @@ TEST(Baseline, WhatIsWrongInAnotherWayIsWorse) {
         cell(Finding::kDiffers, 0.2), without_log(Finding::kCrashed)}) {
     EXPECT_EQ(change(before, now), Change::kWorse) << finding_name(now.finding);
   }
+  TableCell fewer = before;
+  fewer.error->positions = 1;
+  EXPECT_EQ(change(before, fewer), Change::kWorse);
+  EXPECT_EQ(change(fewer, before), Change::kSame);
   EXPECT_EQ(change(without_log(Finding::kCrashed), before), Change::kWorse);
   EXPECT_EQ(change(without_log(Finding::kUnsupported), before), Change::kWorse);
   EXPECT_EQ(change(cell(Finding::kDiffers, kNan), cell(Finding::kDiffers, 0.2)), Change::kWorse);

@@ -42,7 +42,7 @@ function tableHead() {
     }))]);
 }
 
-// What has become of a cell since the baseline: nothing where there is none, or nothing to say.
+// What has become of a cell since the baseline: nothing without one, or where nothing is to be said.
 function changed(cell) {
   if (!cell.change || (cell.change === 'same' && right.includes(cell.verdict))) return '';
   return cell.change === 'same' ? 'as before' : cell.change;

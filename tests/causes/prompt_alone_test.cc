@@ -14,12 +14,12 @@ namespace {
 using testing::HasSubstr;
 using testing::SizeIs;
 
-constexpr int64_t kPrompt = 12;
+constexpr int64_t kPromptAlone = 12;
 
 class PairsAfterThePrompt : public WrongKernels {
  protected:
   void rope(RopeCall call) override {
-    if (call.site.first_position >= kPrompt) call.pairing = other(call.pairing);
+    if (call.site.first_position >= kPromptAlone) call.pairing = other(call.pairing);
     right_->run(call);
   }
 };
@@ -28,7 +28,7 @@ class NoMaskInThePrompt : public WrongKernels {
  protected:
   void attention(AttentionCall call) override {
     reference::AttentionVariant variant{.n_keys = call.first_position + call.n_tokens};
-    variant.sees = [](int64_t query, int64_t key) { return key <= query || key < kPrompt; };
+    variant.sees = [](int64_t query, int64_t key) { return key <= query || key < kPromptAlone; };
     reference::run(call, variant);
   }
 };
@@ -39,8 +39,8 @@ class PromptAlone : public LogitsLogs {
   Logits logits_of_steps(Kernels& kernels, std::span<const int32_t> all) {
     Session session(*model_, kernels, {.capacity = 64});
     LogitsProbe probe;
-    session.eval(all.first(kPrompt), &probe);
-    for (size_t i = kPrompt; i < all.size(); ++i) session.eval(all.subspan(i, 1), &probe);
+    session.eval(all.first(kPromptAlone), &probe);
+    for (size_t i = kPromptAlone; i < all.size(); ++i) session.eval(all.subspan(i, 1), &probe);
     return std::move(probe.rows);
   }
 
@@ -62,7 +62,7 @@ class PromptAlone : public LogitsLogs {
   Comparison found(Kernels& wrong) {
     const Logits right = logits_of_steps(*make_reference_kernels(), all_);
     const Logits faulty = logits_of_steps(wrong, all_);
-    const std::vector<int32_t> prompt(all_.begin(), all_.begin() + kPrompt);
+    const std::vector<int32_t> prompt(all_.begin(), all_.begin() + kPromptAlone);
     const auto write = [&](const Logits& logits, const std::string& name) {
       return log(logits, name, LogitsForm::kAll, prompt);
     };
@@ -78,7 +78,7 @@ TEST_F(PromptAlone, WhatLogitsChooseAfterItIsKnown) {
   const Comparison comparison = found(wrong);
   ASSERT_THAT(comparison.causes, SizeIs(1)) << comparison.cause_hint;
   EXPECT_EQ(comparison.causes[0].name, "rope_pairing");
-  EXPECT_EQ(comparison.causes[0].token_idx, kPrompt);
+  EXPECT_EQ(comparison.causes[0].token_idx, kPromptAlone);
   EXPECT_THAT(comparison.causes[0].sentence, HasSubstr("from token 12 on every layer's q_rope"));
 }
 

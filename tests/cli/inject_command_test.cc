@@ -15,7 +15,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-const std::string kModel = source_path("golden/tinyllama/tinyllama-f32.gguf");
+const std::string kF32Model = source_path("golden/tinyllama/tinyllama-f32.gguf");
 
 class InjectCommand : public Program {
  protected:
@@ -29,11 +29,11 @@ class InjectCommand : public Program {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return path;
   }
-  std::string right() { return log("right.jsonl", {"run", kModel}); }
+  std::string right() { return log("right.jsonl", {"run", kF32Model}); }
 
   // What --json shows of each step: its own error.
   std::map<std::string, double> own(const std::string& reference) {
-    const Outcome outcome = run({"run", kModel, "--inject", reference, "--json"});
+    const Outcome outcome = run({"run", kF32Model, "--inject", reference, "--json"});
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     rapidjson::Document json;
     json.Parse(outcome.out.c_str());
@@ -57,7 +57,7 @@ TEST_F(InjectCommand, AnEngineIsExactlyItsOwnReference) {
 // Breaks if a layer were blamed for what the layer before it did.
 TEST_F(InjectCommand, TheLayerThatDiffersIsTheOneToldAndNoOther) {
   const auto errors =
-      own(log("wrong.jsonl", {"mutate", kModel, "--fault", "scale-missing", "--layer", "0"}));
+      own(log("wrong.jsonl", {"mutate", kF32Model, "--fault", "scale-missing", "--layer", "0"}));
   EXPECT_EQ(errors.at("embedding"), 0);
   EXPECT_GT(errors.at("layer_0_output"), 1e-2);
   EXPECT_LT(errors.at("layer_1_output"), 1e-6);
@@ -65,26 +65,26 @@ TEST_F(InjectCommand, TheLayerThatDiffersIsTheOneToldAndNoOther) {
 }
 
 TEST_F(InjectCommand, TheTableNamesEachStep) {
-  const Outcome outcome = run({"run", kModel, "--inject", right()});
+  const Outcome outcome = run({"run", kF32Model, "--inject", right()});
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("own error"), HasSubstr("layer_1_output")));
 }
 
 TEST_F(InjectCommand, WhatCannotBeInjectedIsOneClearLine) {
-  const std::string heads = log("heads.jsonl", {"run", kModel}, "10");
-  const Outcome outcome = run({"run", kModel, "--inject", heads});
+  const std::string heads = log("heads.jsonl", {"run", kF32Model}, "10");
+  const Outcome outcome = run({"run", kF32Model, "--inject", heads});
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_EQ(outcome.out, "");
   EXPECT_THAT(outcome.err, HasSubstr(heads + ":2: 'embedding' at token 0 holds 10 of its 128"));
-  expect_error({"run", kModel, "--inject", heads, "--log", folder_ + "/x"},
+  expect_error({"run", kF32Model, "--inject", heads, "--log", folder_ + "/x"},
                "--log: no log is written with --inject; leave one of the two out");
   setenv("ORCH_LOG_FILE", (folder_ + "/env.jsonl").c_str(), 1);
-  const Outcome warned = run({"run", kModel, "--inject", right()});
+  const Outcome warned = run({"run", kF32Model, "--inject", right()});
   unsetenv("ORCH_LOG_FILE");
   EXPECT_EQ(warned.exit_code, 0);
   EXPECT_THAT(warned.err, HasSubstr("env.jsonl, stays as it is"));
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/env.jsonl"));
-  EXPECT_EQ(run({"run", kModel, "--inject", folder_ + "/none"}).exit_code, 2);
+  EXPECT_EQ(run({"run", kF32Model, "--inject", folder_ + "/none"}).exit_code, 2);
 }
 
 }  // namespace

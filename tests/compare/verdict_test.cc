@@ -13,7 +13,7 @@
 namespace assay {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
 class JudgeRecord : public testing::Test {
  protected:
@@ -66,7 +66,7 @@ TEST_F(JudgeRecord, EnforcesEachLimit) {
   metrics_.kl = 0.1;
   EXPECT_FALSE(judge().failed());
   const Metrics good = metrics_;
-  for (const double bad : {0.7, kNaN, HUGE_VAL}) {
+  for (const double bad : {0.7, kNoNumber, HUGE_VAL}) {
     const auto expect_failure = [&](Metric metric, double tolerance) {
       const RecordResult result = judge();
       EXPECT_EQ(result.evidence, Evidence::kFailed) << bad;
@@ -163,7 +163,7 @@ TEST_F(JudgeRecord, FlipBetweenTiedCandidatesIsATie) {
   EXPECT_EQ(judge().failing_metric, Metric::kArgmax) << "further apart than the values are off";
   EXPECT_EQ(judge().failing_value, 0.031);
   EXPECT_EQ(judge().failing_tolerance, 0.03);
-  set_argmax(1, 1, kNaN);
+  set_argmax(1, 1, kNoNumber);
   EXPECT_FALSE(judge().failed()) << "the same choice";
 }
 
@@ -175,7 +175,7 @@ TEST_F(JudgeRecord, TieMarginIsBoundedByTheTolerance) {
   EXPECT_NEAR(judge().failing_tolerance, 0.04, 1e-12);
   tolerance_ = {{}, 0.06, {}, {}};
   EXPECT_EQ(judge().status, Verdict::kTieFlip);
-  metrics_.regret = kNaN;
+  metrics_.regret = kNoNumber;
   EXPECT_EQ(judge().failing_metric, Metric::kArgmax) << "a regret that is not known is not small";
   metrics_.regret.reset();
   EXPECT_EQ(judge().failing_metric, Metric::kArgmax);
@@ -302,8 +302,8 @@ TEST_F(JudgeComparison, NaNDistanceIsNeverDrift) {
     comparison_.results.clear();
     add(kLayer0, 0, 5e-3);
     RecordResult& result = add(kLayer1, 0, 6e-3);
-    fail_record(metric, metric == Metric::kSize ? 3 : kNaN, 0, result);
-    if (metric == Metric::kSize) result.metrics.rel_l2 = kNaN;
+    fail_record(metric, metric == Metric::kSize ? 3 : kNoNumber, 0, result);
+    if (metric == Metric::kSize) result.metrics.rel_l2 = kNoNumber;
     EXPECT_EQ(statuses()[1], Verdict::kWrong) << metric_name(metric);
   }
 }

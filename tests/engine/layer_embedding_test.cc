@@ -138,7 +138,7 @@ TEST_F(LayerEmbeddings, OtherFilesAreRefusedByName) {
       "key 'gemma4.feed_forward_length' has a layer of 0");
 }
 
-HfConfig config_of(const std::string& more) {
+HfConfig embeddings_config(const std::string& more) {
   return read_hf_config(R"({"model_type": "gemma4_text", "vocab_size": 5, "hidden_size": 8,
                             "num_hidden_layers": 4, "num_attention_heads": 4, "head_dim": 2,
                             "num_key_value_heads": 2, "intermediate_size": 6,
@@ -150,7 +150,7 @@ HfConfig config_of(const std::string& more) {
 
 // Breaks if a config were read otherwise than by transformers.
 TEST(LayerEmbeddingsOfAConfig, AreThoseOfTransformers) {
-  const HfConfig config = config_of(R"(, "hidden_size_per_layer_input": 6,
+  const HfConfig config = embeddings_config(R"(, "hidden_size_per_layer_input": 6,
       "vocab_size_per_layer_input": 5, "num_kv_shared_layers": 1, "use_double_wide_mlp": true)");
   EXPECT_EQ(config.ple_length, 6);
   EXPECT_FALSE(config.shares_kv(2));
@@ -164,7 +164,7 @@ TEST(LayerEmbeddingsOfAConfig, AreThoseOfTransformers) {
 
 TEST(LayerEmbeddingsOfAConfig, OthersAreRefusedByName) {
   const auto refuses = [](const std::string& more, const std::string& why) {
-    EXPECT_THAT([&] { config_of(", " + more); }, ThrowsMessage<Error>(HasSubstr(why))) << more;
+    EXPECT_THAT([&] { embeddings_config(", " + more); }, ThrowsMessage<Error>(HasSubstr(why))) << more;
   };
   refuses(R"("hidden_size_per_layer_input": 6)",
           "'vocab_size_per_layer_input', by its default, is not vocab_size, 5");

@@ -22,24 +22,24 @@ using testing::ThrowsMessage;
 using testing_support::become_gemma4;
 using testing_support::TinyModel;
 
-constexpr uint32_t kExperts = 3;
+constexpr uint32_t kNumExperts = 3;
 constexpr uint32_t kInner = 4;
 
 // With three experts of 4, of which a token uses two; gate and up are one tensor.
 void become_mixture(TinyModel& model) {
   become_gemma4(model);
-  model.ints["gemma4.expert_count"] = kExperts;
+  model.ints["gemma4.expert_count"] = kNumExperts;
   model.ints["gemma4.expert_used_count"] = 2;
   model.ints["gemma4.expert_feed_forward_length"] = kInner;
   for (const std::string layer : {"blk.0.", "blk.1."}) {
     for (const char* norm : {"pre_ffw_norm_2", "post_ffw_norm_1", "post_ffw_norm_2"}) {
       model.tensors[layer + norm + ".weight"] = {{8}};
     }
-    model.tensors[layer + "ffn_gate_inp.weight"] = {{8, kExperts}};
+    model.tensors[layer + "ffn_gate_inp.weight"] = {{8, kNumExperts}};
     model.tensors[layer + "ffn_gate_inp.scale"] = {{8}};
-    model.tensors[layer + "ffn_gate_up_exps.weight"] = {{8, 2 * kInner, kExperts}};
-    model.tensors[layer + "ffn_down_exps.weight"] = {{kInner, 8, kExperts}};
-    model.tensors[layer + "ffn_down_exps.scale"] = {{kExperts}};
+    model.tensors[layer + "ffn_gate_up_exps.weight"] = {{8, 2 * kInner, kNumExperts}};
+    model.tensors[layer + "ffn_down_exps.weight"] = {{kInner, 8, kNumExperts}};
+    model.tensors[layer + "ffn_down_exps.scale"] = {{kNumExperts}};
   }
 }
 
@@ -68,20 +68,20 @@ TEST_F(Mixture, GateAndUpAreHalvesOfEachExpert) {
   const Linear& gate = layer.linear(Checkpoint::kFfnGate);
   const Linear& up = layer.linear(Checkpoint::kFfnUp);
   const auto* all = static_cast<const float*>(gate.weight.data);
-  for (int64_t expert = 0; expert < kExperts; ++expert) {
-    EXPECT_EQ(gate.expert(expert, kExperts).rows, kInner);
-    EXPECT_EQ(gate.expert(expert, kExperts).data, all + expert * 2 * kInner * 8);
-    EXPECT_EQ(up.expert(expert, kExperts).data, all + (expert * 2 + 1) * kInner * 8);
+  for (int64_t expert = 0; expert < kNumExperts; ++expert) {
+    EXPECT_EQ(gate.expert(expert, kNumExperts).rows, kInner);
+    EXPECT_EQ(gate.expert(expert, kNumExperts).data, all + expert * 2 * kInner * 8);
+    EXPECT_EQ(up.expert(expert, kNumExperts).data, all + (expert * 2 + 1) * kInner * 8);
   }
   const auto apart = model_with([](TinyModel& tiny) {
     for (const std::string prefix : {"blk.0.", "blk.1."}) {
       tiny.tensors.erase(prefix + "ffn_gate_up_exps.weight");
-      tiny.tensors[prefix + "ffn_gate_exps.weight"] = {{8, kInner, kExperts}};
-      tiny.tensors[prefix + "ffn_up_exps.weight"] = {{8, kInner, kExperts}};
+      tiny.tensors[prefix + "ffn_gate_exps.weight"] = {{8, kInner, kNumExperts}};
+      tiny.tensors[prefix + "ffn_up_exps.weight"] = {{8, kInner, kNumExperts}};
     }
   });
   const Linear& alone = apart->layers[1].linear(Checkpoint::kFfnUp);
-  EXPECT_EQ(alone.expert(2, kExperts).data,
+  EXPECT_EQ(alone.expert(2, kNumExperts).data,
             static_cast<const float*>(alone.weight.data) + 2 * kInner * 8);
 }
 
@@ -110,7 +110,7 @@ TEST_F(Mixture, OtherFilesAreRefusedByName) {
                   "tensor 'blk.0.ffn_down_exps.scale' has the shape [2]");
   expect_rejected(
       [](TinyModel& m) {
-        m.tensors["blk.0.ffn_gate_up_exps.weight"] = {{8, 7, kExperts}};
+        m.tensors["blk.0.ffn_gate_up_exps.weight"] = {{8, 7, kNumExperts}};
       },
       "tensor 'blk.0.ffn_gate_up_exps.weight' has the shape [8, 7, 3], the hyperparameters say");
   expect_rejected([](TinyModel& m) { m.fill["blk.1.ffn_down_exps.scale"] = INFINITY; },
@@ -122,7 +122,7 @@ TEST_F(Mixture, OtherFilesAreRefusedByName) {
       "tensor 'blk.0.ffn_up_exps.weight' is not one that Assay uses");
 }
 
-HfConfig config_of(const std::string& more) {
+HfConfig mixture_config(const std::string& more) {
   return read_hf_config(R"({"model_type": "gemma4_text", "vocab_size": 5, "hidden_size": 8,
                             "num_hidden_layers": 2, "num_attention_heads": 4, "head_dim": 2,
                             "num_key_value_heads": 2, "intermediate_size": 6,
@@ -136,8 +136,8 @@ HfConfig config_of(const std::string& more) {
 TEST(MixtureOfAConfig, IsThatOfTransformers) {
   const std::string experts =
       R"(, "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 3)";
-  EXPECT_EQ(config_of(experts).n_experts, 0);
-  const HfConfig config = config_of(experts + R"(, "enable_moe_block": true)");
+  EXPECT_EQ(mixture_config(experts).n_experts, 0);
+  const HfConfig config = mixture_config(experts + R"(, "enable_moe_block": true)");
   EXPECT_EQ(config.n_experts, 4);
   EXPECT_EQ(std::get<int64_t>(config.metadata.at("gemma4.expert_used_count")), 2);
   EXPECT_EQ(std::get<int64_t>(config.metadata.at("gemma4.expert_feed_forward_length")), 3);
@@ -146,7 +146,7 @@ TEST(MixtureOfAConfig, IsThatOfTransformers) {
 
 TEST(MixtureOfAConfig, WhatIsMissingIsNamed) {
   const auto refuses = [](const std::string& more, const std::string& why) {
-    EXPECT_THAT([&] { config_of(R"(, "enable_moe_block": true)" + more); },
+    EXPECT_THAT([&] { mixture_config(R"(, "enable_moe_block": true)" + more); },
                 ThrowsMessage<Error>(HasSubstr(why)))
         << more;
   };

@@ -114,7 +114,7 @@ TEST_F(WindowedHeads, OtherFilesAreRefusedByName) {
 }
 
 // The keys in `more` take the place of others.
-HfConfig config_of(const std::string& more) {
+HfConfig windowed_config(const std::string& more) {
   std::string json = R"({"model_type": "gemma4_text", "vocab_size": 5, "hidden_size": 8,
                          "num_hidden_layers": 3, "num_attention_heads": 4, "head_dim": 2,
                          "num_key_value_heads": 2, "intermediate_size": 6)" +
@@ -132,7 +132,7 @@ TEST(WindowedHeadsOfAConfig, AreThoseOfTransformers) {
   const auto whole = [](const HfConfig& config, const char* key) {
     return std::get<int64_t>(config.metadata.at(std::string("gemma4.") + key));
   };
-  const HfConfig usual = config_of(R"(, "global_head_dim": 8)");
+  const HfConfig usual = windowed_config(R"(, "global_head_dim": 8)");
   EXPECT_EQ(usual.head_dim, 8);
   EXPECT_EQ(usual.rotary_dim, 8);
   EXPECT_THAT(usual.rope_factors.at("rope_freqs.weight"), ElementsAre(1.0F, 1e30F, 1e30F, 1e30F));
@@ -140,19 +140,19 @@ TEST(WindowedHeadsOfAConfig, AreThoseOfTransformers) {
   EXPECT_EQ(whole(usual, "attention.key_length_swa"), 2);
   EXPECT_EQ(whole(usual, "rope.dimension_count_swa"), 2);
   EXPECT_THAT(usual.parts.values, Each(true));
-  EXPECT_EQ(config_of("").head_dim, 512) << "what transformers takes";
-  const HfConfig of_layers = config_of(R"(, "attention_k_eq_v": true, "per_layer_config": {
+  EXPECT_EQ(windowed_config("").head_dim, 512) << "what transformers takes";
+  const HfConfig of_layers = windowed_config(R"(, "attention_k_eq_v": true, "per_layer_config": {
       "0": {"head_dim": 4, "num_key_value_heads": 1},
       "2": {"head_dim": 4, "num_key_value_heads": 1}})");
   EXPECT_EQ(of_layers.head_dim, 4);
   EXPECT_EQ(of_layers.parts.values, (std::vector<bool>{false, true, false}));
-  const HfConfig last = config_of(R"(, "layer_types": null)");
+  const HfConfig last = windowed_config(R"(, "layer_types": null)");
   EXPECT_EQ(last.windowed, (std::vector<bool>{true, true, false})) << "the last never has one";
 }
 
 TEST(WindowedHeadsOfAConfig, OthersAreRefusedByName) {
   const auto refuses = [](const std::string& more, const std::string& why) {
-    EXPECT_THAT([&] { config_of(", " + more); }, ThrowsMessage<Error>(HasSubstr(why))) << more;
+    EXPECT_THAT([&] { windowed_config(", " + more); }, ThrowsMessage<Error>(HasSubstr(why))) << more;
   };
   const std::string layers = R"("per_layer_config": )";
   refuses(layers + R"({"0": {"head_dim": 4}})", "key '2' has other heads than layers of its kind");
@@ -164,7 +164,7 @@ TEST(WindowedHeadsOfAConfig, OthersAreRefusedByName) {
   refuses(layers + "[]", "is not a JSON object");
   refuses(R"("global_head_dim": null)", "key 'global_head_dim' is null");
   refuses(R"("use_bidirectional_attention": "all")", "key 'use_bidirectional_attention'");
-  EXPECT_EQ(config_of(R"(, "use_bidirectional_attention": "vision")").n_layers, 3);
+  EXPECT_EQ(windowed_config(R"(, "use_bidirectional_attention": "vision")").n_layers, 3);
 }
 
 }  // namespace

@@ -40,8 +40,9 @@ int usable_processors() {
   const int processors = sched_getaffinity(0, sizeof(set), &set) == 0
                              ? CPU_COUNT(&set)
                              : static_cast<int>(std::thread::hardware_concurrency());
-  // With more threads than a quota has processors, all would stop for the rest of each period.
-  const double most = cpu_quota().value_or(kMaxThreads);
+  // With more threads than a quota has processors, all would stop for the rest of each period. To
+  // read it opens dozens of files: once, not for each of the pools that comparisons make.
+  static const double most = cpu_quota().value_or(kMaxThreads);
   return std::clamp(processors, 1, static_cast<int>(std::clamp<double>(most, 1, kMaxThreads)));
 }
 

@@ -354,15 +354,14 @@ bool LineHandler::read_phase(const std::string& text) {
 // RapidJSON 1.1.0 shifts by undefined amounts in some long numbers, so it leaves them as text.
 bool LineHandler::RawNumber(const char* text, rapidjson::SizeType length, bool) {
   note_scalar();
-  std::string padded(text, length);
   int64_t whole = 0;
-  const char* end = padded.data() + length;
-  const auto [stop, error] = std::from_chars(padded.data(), end, whole);
-  if (error == std::errc() && stop == end) return integer(whole);
+  const auto [stop, error] = std::from_chars(text, text + length, whole);
+  if (error == std::errc() && stop == text + length) return integer(whole);
+  number_.assign(text, length);
   double value = 0;
-  if (read_nonfinite(padded, value)) return real(value);
-  padded.append(kLinePadding, ' ');
-  const NumberEnd number = read_number(padded.data(), padded.data() + length, value);
+  if (read_nonfinite(number_, value)) return real(value);
+  number_.append(kLinePadding, ' ');
+  const NumberEnd number = read_number(number_.data(), number_.data() + length, value);
   if (number.error == NumberError::kNone) return real(value);
   return fail(fmt::format("'{}': {} is beyond the range of a 64-bit float", printable(name_, 40),
                           printable({text, length}, 40)),

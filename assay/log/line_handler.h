@@ -176,6 +176,7 @@ class LineHandler {
   Field field_ = Field::kUnknown;  // the last key at depth 1
   std::string name_;               // the last key at any depth
   std::string inner_name_;         // at depth 2
+  std::string number_;             // the last one that is no integer, padded: kept for its memory
   std::set<std::string> skipped_;
   std::vector<double> numbers_;
   std::vector<int64_t> lengths_;  // of `values`

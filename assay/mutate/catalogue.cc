@@ -203,11 +203,13 @@ std::span<const UnobservableFault> unobservable_faults() {
 
 const Fault& find_fault(const std::string& name) {
   const std::vector<Fault>& faults = fault_catalogue();
+  if (const auto found = std::ranges::find(faults, name, &Fault::name); found != faults.end()) {
+    return *found;
+  }
   const auto distance = [&](const Fault& fault) { return edit_distance(fault.name, name); };
   const auto nearest =
       std::min_element(faults.begin(), faults.end(),
                        [&](const Fault& a, const Fault& b) { return distance(a) < distance(b); });
-  if (nearest->name == name) return *nearest;
   throw Error(fmt::format("there is no fault '{}'", name), "--fault",
               fmt::format("'{}' is the nearest; assay mutate --list has all", nearest->name));
 }

@@ -65,12 +65,14 @@ int64_t ConfigKeys::count_of_layers(std::string_view key, int64_t maximum, int64
                                       : count_of_layers(key, maximum);
 }
 
-int64_t ConfigKeys::count_of_some_layers(std::string_view key, int64_t maximum) const {
+int64_t ConfigKeys::count_of_some_layers(std::string_view key, int64_t maximum,
+                                         const std::function<bool(int64_t layer)>& is_other) const {
   const std::vector<int64_t> counts = array_of_layers(key);
   if (counts.empty()) return integer(key, 0) == 0 ? 0 : count(key, maximum);
   int64_t own = 0;
-  for (const int64_t count : counts) {
-    if (count == 0 || count == own) continue;
+  for (size_t layer = 0; layer < counts.size(); ++layer) {
+    const int64_t count = counts[layer];
+    if (count == 0 || count == own || is_other(static_cast<int64_t>(layer))) continue;
     if (own != 0) {
       reject(key, fmt::format("is {} in one layer and {} in another", own, count),
              "Assay runs models where it is the same in all layers that have any");

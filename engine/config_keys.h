@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,8 +38,10 @@ class ConfigKeys {
   // As count() and count_or(); or an array of that number, one for each layer.
   int64_t count_of_layers(std::string_view key, int64_t maximum) const;
   int64_t count_of_layers(std::string_view key, int64_t maximum, int64_t fallback) const;
-  // The same of layers some of which have none, for which the array has 0. 0: no layer has any.
-  int64_t count_of_some_layers(std::string_view key, int64_t maximum) const;
+  // The same of layers some of which have none, for which the array has 0, or a number of something
+  // else, where `is_other` says so. 0: no layer has any.
+  int64_t count_of_some_layers(std::string_view key, int64_t maximum,
+                               const std::function<bool(int64_t layer)>& is_other) const;
   // The number of each layer, where the file has an array of them, true and false being 1 and 0;
   // else empty.
   std::vector<int64_t> array_of_layers(std::string_view key) const;

@@ -258,6 +258,14 @@ void check_feed_forward(const ConfigKeys& keys, const ModelConfig& config, int64
                                 has ? "has" : "lacks"));
 }
 
+// The width of those layers; what files state of layers with experts is the experts'.
+int64_t width_of_some_layers(const ConfigKeys& keys) {
+  return keys.count_of_some_layers(
+      hyperparameter::kFeedForwardLength, kMaxModelWidth, [&](int64_t layer) {
+        return keys.gguf().find_tensor(fmt::format("blk.{}.ffn_gate_inp.weight", layer)) != nullptr;
+      });
+}
+
 std::string_view eps_key(const ConfigKeys& keys, const Architecture& architecture) {
   const std::string_view own = hyperparameter::norm_eps(architecture.norm);
   const std::string_view other = hyperparameter::norm_eps(NormKind::kLayer);
@@ -431,7 +439,7 @@ ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
   const std::vector<int64_t> lengths = feed_forward_lengths(keys, config);
   config.feed_forward_length = !lengths.empty() ? *std::ranges::max_element(lengths)
                                : has_layers_without_feed_forward(*config.architecture)
-                                   ? keys.count_of_some_layers(kWidth, kMaxModelWidth)
+                                   ? width_of_some_layers(keys)
                                : has_dense_feed_forward(*config.architecture)
                                    ? keys.count_of_layers(kWidth, kMaxModelWidth)
                                    : keys.count_of_layers(kWidth, kMaxModelWidth, 0);

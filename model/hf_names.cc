@@ -150,7 +150,12 @@ constexpr HfName kNemotronH[] = {{"token_embd", "model.embeddings"},
                                  {"ssm_norm", "mixer.norm"},
                                  {"ssm_out", "mixer.out_proj"},
                                  {"ffn_up", "mixer.up_proj"},
-                                 {"ffn_down", "mixer.down_proj"}};
+                                 {"ffn_down", "mixer.down_proj"},
+                                 {"ffn_gate_inp", "mixer.gate"},
+                                 {"exp_probs_b", "mixer.gate.e_score_correction_bias"},
+                                 {kMixture, "mixer.experts"},
+                                 {"ffn_up_shexp", "mixer.shared_experts.up_proj"},
+                                 {"ffn_down_shexp", "mixer.shared_experts.down_proj"}};
 constexpr HfName kMamba2[] = {{"token_embd", "backbone.embeddings"},
                               {"output_norm", "backbone.norm_f"},
                               kNemotronH[2],
@@ -282,7 +287,11 @@ constexpr HfModel kModels[] = {
     {.model_type = "nemotron", .architecture = "nemotron", .norm_plus_one = true},
     {.model_type = "nemotron_h",
      .architecture = "nemotron_h",
+     .experts_architecture = "nemotron_h_moe",
      .names = kNemotronH,
+     .experts = HfExperts::kMixer,
+     .routing = HfRouting::kSigmoid,
+     .choice_bias = true,
      .stored_model = "backbone.",
      .left_out = "mtp."},
     {.model_type = "mamba2",
@@ -394,6 +403,15 @@ const HfModel* find_hf_model(std::string_view model_type) {
       std::find_if(std::begin(kModels), std::end(kModels),
                    [&](const HfModel& model) { return model.model_type == model_type; });
   return found == std::end(kModels) ? nullptr : found;
+}
+
+std::vector<const Architecture*> architectures_of(const HfModel& model) {
+  std::vector<const Architecture*> found;
+  for (const std::string_view name : {model.architecture, model.experts_architecture}) {
+    const Architecture* architecture = find_architecture(name);
+    if (architecture != nullptr) found.push_back(architecture);
+  }
+  return found;
 }
 
 std::vector<std::string_view> hf_modules(const HfModel& model, std::string_view tensor) {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/architecture.h"
 #include "model/op.h"
 
 namespace assay {
@@ -29,6 +30,7 @@ enum class HfExperts : uint8_t {
   kEach,         // mlp.experts.N.gate_proj and so on
   kNumbered,     // block_sparse_moe.experts.N.w1 and so on
   kFeedForward,  // feed_forward.experts.N.w1 and so on
+  kMixer,        // mixer.experts.N.up_proj and mixer.experts.N.down_proj, without gates
   kTogether,     // one tensor of all, with those of gate and then of up
   kOfLayer,      // the same, as experts.gate_up_proj and experts.down_proj
   kInterleaved,  // the same, [inputs, outputs] of each, with the outputs of gate and up in turn
@@ -48,6 +50,7 @@ enum class HfRouting : uint8_t {
 struct HfModel {
   std::string_view model_type;                      // in config.json
   std::string_view architecture;                    // general.architecture of its GGUF files
+  std::string_view experts_architecture = {};       // the same of those with experts, if another
   std::string_view layers = "model.layers";         // the list of the layers
   std::span<const HfName> names = {};               // that differ from what most have
   RopePairing rope_pairing = RopePairing::kHalves;  // which rows of q and k it rotates together
@@ -90,6 +93,9 @@ std::span<const HfModel> hf_models();
 
 // The kind of this model_type; null if there is none.
 const HfModel* find_hf_model(std::string_view model_type);
+
+// The architectures of its GGUF files, of which the last has all layers that the others have.
+std::vector<const Architecture*> architectures_of(const HfModel& model);
 
 // The paths of a tensor's module, of which a model has at most one.
 std::vector<std::string_view> hf_modules(const HfModel& model, std::string_view tensor);

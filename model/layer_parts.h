@@ -360,6 +360,13 @@ constexpr std::array<OpSpec, 8> experts(Checkpoint in, Checkpoint out, Presence 
                  {},
                  Presence::kNever}};
 }
+// Experts without a gate.
+constexpr std::array<OpSpec, 7> plain_experts(Checkpoint in, Checkpoint out) {
+  const std::array<OpSpec, 8> gated = experts(in, out, Presence::kNever);
+  OpSpec act = activation(C::kFfnUp);
+  act.width = W::kExpertInner;
+  return {gated[0], gated[1], gated[2], gated[4], act, gated[6], gated[7]};
+}
 // One that all tokens use, beside them.
 constexpr std::array<OpSpec, 5> shared_expert(Checkpoint in) {
   return {linear(C::kSharedGate, in, W::kShared, "ffn_gate_shexp"),
@@ -373,6 +380,14 @@ constexpr std::array<OpSpec, 5> shared_expert(Checkpoint in) {
                  Presence::kNever},
           linear(C::kSharedOut, C::kSharedAct, W::kHidden, "ffn_down_shexp"),
           add(C::kFfnOut, C::kRoutedOut, C::kSharedOut)};
+}
+// The same without a gate.
+constexpr std::array<OpSpec, 4> plain_shared_expert(Checkpoint in) {
+  const std::array<OpSpec, 5> gated = shared_expert(in);
+  OpSpec act = gated[2];
+  act.in = {C::kSharedUp};
+  act.n_inputs = 1;
+  return {gated[1], act, gated[3], gated[4]};
 }
 // The same, of which each token has as much as a gate says.
 constexpr auto gated_shared_expert(Checkpoint in) {

@@ -237,7 +237,7 @@ inline constexpr LayerVariant kGraniteHybridVariants[] = {
     {.ops = kLlamaShared, .tensor = "attn_q"},
     {.ops = kGraniteHybridMoe, .tensor = "ffn_gate_inp"}};
 
-// Layers of one branch, which is Mamba-2; or attention without rotation, or a feed-forward.
+// Layers of one branch, which is Mamba-2; or attention without rotation, a feed-forward or experts.
 constexpr auto single_branch(const auto& ops, Checkpoint branch) {
   return join(kAttnNorm, ops, std::array{add(C::kOutput, C::kOutput, branch)});
 }
@@ -251,5 +251,12 @@ inline constexpr auto kNemotronHFfn =
     single_branch(plain_ffn(C::kAttnNorm, Presence::kOptional), C::kFfnOut);
 inline constexpr LayerVariant kNemotronHVariants[] = {
     {.ops = kNemotronHAttention, .tensor = "attn_q"}, {.ops = kNemotronHFfn, .tensor = "ffn_up"}};
+inline constexpr auto kNemotronHExperts = single_branch(
+    join(plain_experts(C::kAttnNorm, C::kRoutedOut), plain_shared_expert(C::kAttnNorm)),
+    C::kFfnOut);
+inline constexpr LayerVariant kNemotronHMoeVariants[] = {
+    {.ops = kNemotronHAttention, .tensor = "attn_q"},
+    {.ops = kNemotronHExperts, .tensor = "ffn_gate_inp"},
+    {.ops = kNemotronHFfn, .tensor = "ffn_up"}};
 
 }  // namespace assay::layers

@@ -149,12 +149,12 @@ constexpr const char* kLeftOut = R"json(
 std::string transformers_map() {
   Rules rules;
   for (const HfModel& model : hf_models()) {
-    const Architecture* architecture = find_architecture(model.architecture);
-    if (architecture == nullptr) continue;
-    add_outside(model, *architecture, rules);
-    add_layer(model, *architecture, architecture->layer, rules);
-    for (const LayerVariant& variant : architecture->variants) {
-      add_layer(model, *architecture, variant.ops, rules);
+    for (const Architecture* architecture : architectures_of(model)) {
+      add_outside(model, *architecture, rules);
+      add_layer(model, *architecture, architecture->layer, rules);
+      for (const LayerVariant& variant : architecture->variants) {
+        add_layer(model, *architecture, variant.ops, rules);
+      }
     }
   }
   return "{\"rules\": [\n" + rules.json() + (kLeftOut + 1);

@@ -79,8 +79,9 @@ KnownModel modules_of(const HfModel& model) {
   };
   add_outside("token_embd", Checkpoint::kEmbedding);
   add_outside("output", Checkpoint::kLogits);
-  const Architecture* architecture = find_architecture(model.architecture);
-  if (architecture == nullptr) return known;
+  const std::vector<const Architecture*> architectures = architectures_of(model);
+  if (architectures.empty()) return known;
+  const Architecture* architecture = architectures.back();
   add_outside(architecture->output_norm, Checkpoint::kFinalNorm);
   known.in_layer = modules_of_layer(model, architecture->layer);
   for (const LayerVariant& variant : architecture->variants) {

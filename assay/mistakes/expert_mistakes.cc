@@ -327,10 +327,11 @@ void run_expert(const OpContext& context, int64_t expert, const float* input, fl
   const auto inner = static_cast<size_t>(network.model->config().expert_feed_forward_length);
   std::vector<float> gate(inner);
   std::vector<float> up(inner);
-  multiply(Checkpoint::kFfnGate, input, gate.data());
+  const bool is_gated = network.linear({Checkpoint::kFfnGate, context.site.layer}) != nullptr;
+  if (is_gated) multiply(Checkpoint::kFfnGate, input, gate.data());
   multiply(Checkpoint::kFfnUp, input, up.data());
-  activate({.x = gate.data(),
-            .up = up.data(),
+  activate({.x = is_gated ? gate.data() : up.data(),
+            .up = is_gated ? up.data() : nullptr,
             .count = static_cast<int64_t>(inner),
             .out = up.data(),
             .site = context.site},

@@ -192,9 +192,12 @@ Mistake other_expert_mistake() {
                       .group = FaultGroup::kFeedForward,
                       .what = "the weights of an expert are those of the one after it",
                       .at = Checkpoint::kFfnGate,
-                      .unsupported_reason = needs(
-                          "experts",
-                          [](const ModelConfig& config) { return config.routing.n_experts > 0; }),
+                      .unsupported_reason = needs("experts with gates",
+                                                  [](const ModelConfig& config) {
+                                                    return config.routing.n_experts > 0 &&
+                                                           config.find(Checkpoint::kFfnGate) !=
+                                                               nullptr;
+                                                  }),
                       .parameter = with(1),
                       .also = {Checkpoint::kFfnUp, Checkpoint::kExpertOut},
                       .in_arguments = true}}};

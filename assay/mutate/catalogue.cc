@@ -55,7 +55,7 @@ std::vector<Checkpoint> checkpoints_of(const Injected& injected) {
 }
 
 // Where a fault of the middle layer, or of all, is found: in the first op that can have it, or the
-// first from that layer on.
+// first from that layer on; or in that or the next layer with an op that it leaves as it is.
 FaultPlace find_place(const Mistake& mistake, const Injected& injected,
                       const mistakes::Network& network, int layer) {
   FaultPlace place{.checkpoint = injected.at, .layer = layer};
@@ -66,7 +66,14 @@ FaultPlace find_place(const Mistake& mistake, const Injected& injected,
     const auto after =
         std::ranges::find_if(ops, [&](mistakes::Op op) { return op.layer >= layer; });
     place.layer = std::max(after == ops.end() ? ops.back().layer : after->layer, 0);
-    break;
+    return place;
+  }
+  const auto lacks = [&](int number) {
+    return find_spec(network.layer(number), place.checkpoint) == nullptr;
+  };
+  if (!is_in_layer(place.checkpoint)) return place;
+  for (int step = 0; step < network.n_layers && lacks(place.layer); ++step) {
+    place.layer = (place.layer + 1) % network.n_layers;
   }
   return place;
 }

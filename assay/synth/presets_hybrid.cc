@@ -76,6 +76,18 @@ constexpr Preset kHybridPresets[] = {
        "mamba_num_heads": 128, "mamba_head_dim": 64, "n_groups": 8, "ssm_state_size": 128,
        "conv_kernel": 4, "mlp_hidden_act": "relu2", "max_position_embeddings": 8192,
        "layer_norm_epsilon": 1e-5, "tie_word_embeddings": false})"},
+    {"nemotron-3-nano-30b-a3b", R"({
+       "_name_or_path": "Nemotron-3-Nano-30B-A3B", "model_type": "nemotron_h",
+       "vocab_size": 131072, "hidden_size": 2688, "intermediate_size": 1856,
+       "num_hidden_layers": 52,
+       "hybrid_override_pattern": "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME",
+       "num_attention_heads": 32, "num_key_value_heads": 2, "head_dim": 128,
+       "mamba_num_heads": 64, "mamba_head_dim": 64, "n_groups": 8, "ssm_state_size": 128,
+       "conv_kernel": 4, "mlp_hidden_act": "relu2", "n_routed_experts": 128,
+       "num_experts_per_tok": 6, "moe_intermediate_size": 1856, "n_shared_experts": 1,
+       "moe_shared_expert_intermediate_size": 3712, "n_group": 1, "topk_group": 1,
+       "norm_topk_prob": true, "routed_scaling_factor": 2.5, "max_position_embeddings": 262144,
+       "layer_norm_epsilon": 1e-5, "tie_word_embeddings": false})"},
     {"lfm2-1.2b", R"({
        "_name_or_path": "LFM2-1.2B", "model_type": "lfm2", "vocab_size": 65536,
        "hidden_size": 2048, "block_ff_dim": 12288, "block_auto_adjust_ff_dim": true,

@@ -66,7 +66,8 @@ constexpr Feature kFlags[] = {{"alibi", false},
 // read keys and values of others, and embeddings of each layer.
 constexpr const char* kSizes[] = {"num_kv_shared_layers", "hidden_size_per_layer_input"};
 // These are refused wherever they are not null.
-constexpr const char* kObjects[] = {"quantization_config", "clip_qkv", "attention_chunk_size"};
+constexpr const char* kObjects[] = {"quantization_config", "clip_qkv", "attention_chunk_size",
+                                     "moe_latent_size"};
 // And this one, but where HfModel::routing says what it is for.
 constexpr char kRouted[] = "n_routed_experts";
 // Positions of a model whose config.json does not bound them, as converters write.
@@ -382,8 +383,10 @@ void write_layers(const HfConfig& config, Keys& keys) {
       const bool has_heads = attends.empty() ? !config.parts.conv[i] : attends[i];
       heads.push_back(has_heads ? static_cast<int32_t>(config.n_kv_heads) : 0);
       if (attends.empty()) continue;
-      const bool has_width = config.parts.feeds_forward[i];
-      widths.push_back(has_width ? static_cast<int32_t>(config.feed_forward_length) : 0);
+      const int64_t width = config.parts.feeds_forward[i] ? config.feed_forward_length
+                            : config.parts.experts[i]     ? config.expert_feed_forward_length
+                                                          : 0;
+      widths.push_back(static_cast<int32_t>(width));
     }
     keys.wholes(hyperparameter::kHeadCountKv, heads);
     if (!widths.empty()) keys.wholes(hyperparameter::kFeedForwardLength, widths);
@@ -431,6 +434,9 @@ HfConfig read_hf_config(const std::string& json, const std::string& where) {
   }
   const rapidjson::Document defaults = class_defaults(type);
   const ConfigObject object(json_of_text, place, &defaults);
+  if (std::ranges::any_of(layer_types(object), is_of_experts)) {
+    config.architecture = architectures_of(*config.model).back();
+  }
   refuse_features(object, config);
   if (config.is_part) refuse_features(whole, config);
   Keys keys(config);

@@ -50,6 +50,7 @@ struct HfConfig {
   int64_t feed_forward_length = 0;
   int64_t n_shared_kv_layers = 0;  // the last, which read keys and values of earlier ones
   int64_t ple_length = 0;          // of a token's embedding in each layer; 0: they have none
+  int64_t expert_feed_forward_length = 0;  // of an expert, where layers have any
   int64_t shared_feed_forward_length = 0;  // beside experts; else 0
   DeltaShape delta;                        // of linear attention or Mamba-2; else without heads
   int64_t rotary_dim = 0;                  // 0 where positions are learned

@@ -16,8 +16,13 @@ constexpr char kSharedLength[] = "shared_intermediate_size";  // of HfModel::sha
 // Of networks that have n_routed_experts, as DeepSeek's do.
 void read_shared_and_groups(const ConfigObject& object, HfConfig& config, Keys& keys) {
   const bool sigmoid = config.model->routing == HfRouting::kSigmoid;
-  config.n_dense_layers = object.whole_or_zero("first_k_dense_replace", kMaxLayers);
-  keys.whole(hyperparameter::kLeadingDense, config.n_dense_layers);
+  if (has_layers_without_feed_forward(*config.architecture)) {  // which are told by a list
+    keys.whole(hyperparameter::kSharedFeedForwardLength,
+               object.whole({"moe_shared_expert_intermediate_size"}, kMaxWidth));
+  } else {
+    config.n_dense_layers = object.whole_or_zero("first_k_dense_replace", kMaxLayers);
+    keys.whole(hyperparameter::kLeadingDense, config.n_dense_layers);
+  }
   keys.whole(hyperparameter::kExpertSharedCount,
              object.whole({"n_shared_experts"}, config.n_experts));
   keys.real(hyperparameter::kExpertWeightsScale, object.positive({"routed_scaling_factor"}));
@@ -132,16 +137,18 @@ void read_expert_config(const ConfigObject& object, HfConfig& config, Keys& keys
   if (!is_stated && config.model->shared_mlp) {
     object.refuse("num_local_experts", "is missing", "give 0 where no layer has experts");
   }
-  if (!is_stated || has_no_experts(object)) return;
-  if (has_layers_without_feed_forward(*config.architecture)) return;  // no layer is to have any
+  if (!has_checkpoint(*config.architecture, Checkpoint::kExperts)) return;
+  const bool in_some_layers = has_layers_without_feed_forward(*config.architecture);
+  if (!in_some_layers && (!is_stated || has_no_experts(object))) return;
   config.n_experts = object.whole(count, 65536);
   keys.whole(hyperparameter::kExpertCount, config.n_experts);
   keys.whole(hyperparameter::kExpertUsedCount,
              object.whole({"num_experts_per_tok", "moe_k"}, config.n_experts));
-  keys.whole(hyperparameter::kExpertFeedForwardLength,
-             object.whole({"moe_intermediate_size"}, kMaxWidth,
-                          config.feed_forward_length > 0 ? std::optional(config.feed_forward_length)
-                                                         : std::nullopt));
+  const bool may_be_dense = config.feed_forward_length > 0 && !in_some_layers;
+  config.expert_feed_forward_length =
+      object.whole({"moe_intermediate_size"}, kMaxWidth,
+                   may_be_dense ? std::optional(config.feed_forward_length) : std::nullopt);
+  keys.whole(hyperparameter::kExpertFeedForwardLength, config.expert_feed_forward_length);
   if (config.model->routing == HfRouting::kStepped) return read_stepped(object, config, keys);
   if (config.model->routing != HfRouting::kOwn) {
     return read_shared_and_groups(object, config, keys);

@@ -28,7 +28,9 @@ constexpr ExpertPath kEach[] = {
     {HfExperts::kNumbered, "ffn_down_exps", "block_sparse_moe.experts.{}.w2"},
     {HfExperts::kFeedForward, "ffn_gate_exps", "feed_forward.experts.{}.w1"},
     {HfExperts::kFeedForward, "ffn_up_exps", "feed_forward.experts.{}.w3"},
-    {HfExperts::kFeedForward, "ffn_down_exps", "feed_forward.experts.{}.w2"}};
+    {HfExperts::kFeedForward, "ffn_down_exps", "feed_forward.experts.{}.w2"},
+    {HfExperts::kMixer, "ffn_up_exps", "mixer.experts.{}.up_proj"},
+    {HfExperts::kMixer, "ffn_down_exps", "mixer.experts.{}.down_proj"}};
 constexpr ExpertPath kTogether[] = {
     {HfExperts::kOfLayer, "ffn_gate_exps", "experts.gate_up_proj"},
     {HfExperts::kOfLayer, "ffn_up_exps", "experts.gate_up_proj"},

@@ -63,6 +63,10 @@ bool is_feed_forward(std::string_view layer_type) {
   return layer_type == "mlp";
 }
 
+bool is_of_experts(std::string_view layer_type) {
+  return layer_type == "moe";
+}
+
 void read_mamba(const ConfigObject& object, HfConfig& config, Keys& keys) {
   using namespace hyperparameter;
   if (!has_checkpoint(*config.architecture, Checkpoint::kSsm)) return;

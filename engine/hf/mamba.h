@@ -20,6 +20,8 @@ bool is_attention(std::string_view layer_type);
 
 // Whether it has a feed-forward and nothing else.
 bool is_feed_forward(std::string_view layer_type);
+// Whether it has experts and nothing else.
+bool is_of_experts(std::string_view layer_type);
 
 // The sizes of Mamba-2, where the architecture has it.
 void read_mamba(const ConfigObject& object, HfConfig& config, Keys& keys);

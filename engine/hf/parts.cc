@@ -58,6 +58,11 @@ void read_biases(const ConfigObject& object, const HfConfig& config, HfParts& pa
 // the first.
 std::vector<bool> expert_layers(const ConfigObject& object, const HfConfig& config) {
   std::vector<bool> layers(static_cast<size_t>(config.n_layers), config.n_experts > 0);
+  if (has_layers_without_feed_forward(*config.architecture)) {
+    const std::vector<std::string> types = layer_types(object);
+    std::ranges::transform(types, layers.begin(), is_of_experts);
+    return layers;
+  }
   if (object.default_of("decoder_sparse_step") != nullptr) {
     const int64_t step = object.whole({"decoder_sparse_step"}, kMaxStep, 1);
     for (int64_t i = 0; i < config.n_layers; ++i) {

@@ -25,8 +25,8 @@ std::vector<bool> windowed_layers(const ConfigObject& object, const HfConfig& co
   const bool has_mamba = has_checkpoint(*config.architecture, Checkpoint::kSsm);
   for (const std::string& type : layer_types(object)) {
     const bool may_be_ffn = has_layers_without_feed_forward(*config.architecture);
-    if (has_mamba &&
-        (is_mamba(type) || is_attention(type) || (may_be_ffn && is_feed_forward(type)))) {
+    const bool is_ffn = is_feed_forward(type) || is_of_experts(type);
+    if (has_mamba && (is_mamba(type) || is_attention(type) || (may_be_ffn && is_ffn))) {
       windowed.push_back(false);
       continue;
     }

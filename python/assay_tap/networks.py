@@ -3,6 +3,7 @@
 An op is (checkpoint, kind, inputs, tensor of a GGUF file, module within a layer); the input `output` is what enters
 the layer. Ops of the same module are parts of its output, in this order. Without a line a property is false:
 
+experts_architecture: the architecture's name where the config lists layers with experts
 variants: other layers, (conditions, ops), of which the first that applies is taken. A condition is ("key", an attribute
     of the config that is true), or ("with" or "without", a module that the layer has or lacks)
 rotation: the function in transformers' source that rotates q and k
@@ -797,6 +798,19 @@ LAYERS = {
     ),
     "nemotron_h, 2": (
         ("attn_norm", "norm", "output", "attn_norm", "norm"),
+        ("router", "linear", "attn_norm", "ffn_gate_inp", "mixer.gate"),
+        ("experts", "select", "router", "exp_probs_b", ""), ("expert_weights", "weigh", "router experts", "", ""),
+        ("ffn_up", "expert_linear", "attn_norm experts", "ffn_up_exps", ""),
+        ("ffn_act", "activation", "ffn_up", "", ""),
+        ("expert_out", "expert_linear", "ffn_act experts", "ffn_down_exps", ""),
+        ("routed_out", "mix", "expert_out expert_weights", "", "mixer.experts"),
+        ("shared_up", "linear", "attn_norm", "ffn_up_shexp", "mixer.shared_experts.up_proj"),
+        ("shared_act", "activation", "shared_up", "", ""),
+        ("shared_out", "linear", "shared_act", "ffn_down_shexp", "mixer.shared_experts.down_proj"),
+        ("ffn_out", "add", "routed_out shared_out", "", ""), ("output", "add", "output ffn_out", "", ""),
+    ),
+    "nemotron_h, 3": (
+        ("attn_norm", "norm", "output", "attn_norm", "norm"),
         ("ffn_up", "linear", "attn_norm", "ffn_up", "mixer.up_proj"), ("ffn_act", "activation", "ffn_up", "", ""),
         ("ffn_out", "linear", "ffn_act", "ffn_down", "mixer.down_proj"), ("output", "add", "output ffn_out", "", ""),
     ),
@@ -1412,7 +1426,8 @@ MODELS = {
     "nemotron_h": {
         "architecture": "nemotron_h", "layer": LAYERS["nemotron_h"], "layers": "model.layers",
         "token_embd": "model.embeddings", "output_norm": "model.norm_f", "output": "lm_head",
-        "variants": (((("with", "mixer.q_proj"), ), LAYERS["nemotron_h, 1"]),((("with", "mixer.up_proj"), ), LAYERS["nemotron_h, 2"]),),
+        "experts_architecture": "nemotron_h_moe",
+        "variants": (((("with", "mixer.q_proj"), ), LAYERS["nemotron_h, 1"]),((("with", "mixer.gate"), ), LAYERS["nemotron_h, 2"]),((("with", "mixer.up_proj"), ), LAYERS["nemotron_h, 3"]),),
         "halves_to_adjacent": True, "grouped_value_heads": True,
     },
     "mamba2": {

@@ -77,12 +77,15 @@ def about(model):
     """The header's description of a PyTorch model."""
     config = getattr(model, "config", None)
     kind = getattr(config, "model_type", "")
+    network = MODELS.get(kind, {})
+    has_experts = "moe" in (getattr(config, "layer_types", None) or ())
+    own = "experts_architecture" if has_experts and "experts_architecture" in network else "architecture"
     parameter = next(model.parameters(), None)
     dtype = "" if parameter is None else str(parameter.dtype).removeprefix("torch.")
     return dict(
         model={
             "name": Path(getattr(config, "_name_or_path", "") or "").name or type(model).__name__,
-            "arch": MODELS.get(kind, {}).get("architecture", kind),
+            "arch": network.get(own, kind),
             "type": dtype.replace("bfloat", "BF").replace("float", "F"),
         },
         engine="transformers" if kind else "torch",

@@ -73,6 +73,7 @@ GOLDENS = {
     "mixtral": set(),
     "nemotron": NO_OUT | {"ffn_out"},
     "nemotron_h": SSM,
+    "nemotron_h_moe": SSM,
     "olmo2": NO_OUT | POST_NORMS,
     "olmo3": NO_OUT | POST_NORMS,
     "olmoe": NO_OUT,

@@ -93,7 +93,7 @@ constexpr const char* kLlamaCppNames =
     "gate_reshaped-1 attn_pregate-1 attn_gated-1 attn_residual-1 model.embed_tokens "
     "linear_attn_mixed_ba-1 a-1 b-1 a_softplus-1 Qcur_view-1 gate-1 shared_expert_gate-1 "
     "shared_expert_gate_sigmoid-1 ffn_shexp_gated-1 mamba2_y_add_d-1 mamba_out-1 "
-    "nemotron_h_block_out-1";
+    "nemotron_h_block_out-1 ffn_moe_relu_sqr-1";
 
 // Breaks if llama.cpp's map were refused for an architecture of Assay's, or gave a checkpoint from
 // two choices: of the records that are then taken one is another tensor. Which is which,
@@ -127,16 +127,16 @@ TEST_F(NameMapTest, LlamaCppHasOneChoiceOfEachCheckpoint) {
 // is then compared is another tensor, and the cause that is named no mistake of the engine.
 TEST_F(NameMapTest, TransformersKnowsEachArchitecture) {
   for (const HfModel& model : hf_models()) {
-    const Architecture* architecture = find_architecture(model.architecture);
-    if (architecture == nullptr) continue;
-    const NameMap map = NameMap::load(
-        fmt::format("transformers:arch={},head_dim=64,heads=4,kv_heads=2", model.architecture));
-    EXPECT_THAT(checkpoints(map, fmt::format("{}.3", model.layers)), ElementsAre("layer_3_output"))
-        << model.model_type;
-    EXPECT_THAT(checkpoints(map, std::string(hf_module(model, architecture->output_norm))),
-                ElementsAre("final_norm"))
-        << model.model_type;
-    EXPECT_TRUE(map.find(std::string(hf_module(model, "output"))).known) << model.model_type;
+    for (const Architecture* architecture : architectures_of(model)) {
+      const NameMap map = NameMap::load(
+          fmt::format("transformers:arch={},head_dim=64,heads=4,kv_heads=2", architecture->name));
+      const std::string layer = fmt::format("{}.3", model.layers);
+      EXPECT_THAT(checkpoints(map, layer), ElementsAre("layer_3_output")) << architecture->name;
+      EXPECT_THAT(checkpoints(map, std::string(hf_module(model, architecture->output_norm))),
+                  ElementsAre("final_norm"))
+          << architecture->name;
+      EXPECT_TRUE(map.find(std::string(hf_module(model, "output"))).known) << architecture->name;
+    }
   }
   const auto found = [&](const char* arch, const char* name) {
     return checkpoints(NameMap::load(fmt::format("transformers:arch={},head_dim=8", arch)), name);

@@ -325,6 +325,39 @@ TEST_F(HfConfigFile, StateSpacesAreThoseOfTheConfig) {
   }
 }
 
+// Breaks if layers with experts were taken for others, or their widths for those of other layers.
+TEST_F(HfConfigFile, LayersOfExpertsAreThoseOfTheList) {
+  const auto config = [](const std::string& more) {
+    return read_hf_config(R"({"model_type": "nemotron_h", "vocab_size": 5, "hidden_size": 64,
+                              "num_attention_heads": 2, "num_key_value_heads": 1,
+                              "mamba_num_heads": 8, "intermediate_size": 6,
+                              "n_routed_experts": 4, "max_position_embeddings": 16)" +
+                              more + "}",
+                          "config.json");
+  };
+  EXPECT_EQ(config(R"(, "hybrid_override_pattern": "M-*")").architecture->name, "nemotron_h");
+  const std::string sizes = R"(, "moe_intermediate_size": 7,
+                                "moe_shared_expert_intermediate_size": 9)";
+  const HfConfig read = config(sizes + R"(, "hybrid_override_pattern": "ME*-")");
+  EXPECT_EQ(read.architecture->name, "nemotron_h_moe");
+  EXPECT_EQ(read.parts.experts, (std::vector<bool>{false, true, false, false}));
+  EXPECT_EQ(read.parts.feeds_forward, (std::vector<bool>{false, false, false, true}));
+  const auto number = [&](const std::string& key) {
+    return std::get<int64_t>(read.metadata.at("nemotron_h_moe." + key));
+  };
+  EXPECT_EQ(number("expert_feed_forward_length"), 7);
+  EXPECT_EQ(number("expert_shared_feed_forward_length"), 9);
+  EXPECT_FALSE(read.metadata.contains("nemotron_h_moe.leading_dense_block_count"));
+  const std::pair<std::string, const char*> others[] = {
+      {sizes + R"(, "hybrid_override_pattern": "MX")", "has a layer of type 'X'"},
+      {sizes + R"(, "hybrid_override_pattern": "ME", "moe_latent_size": 3)",
+       "key 'moe_latent_size' asks for what Assay does not compute"},
+      {R"(, "hybrid_override_pattern": "ME")", "key 'moe_intermediate_size' is missing"}};
+  for (const auto& [more, message] : others) {
+    EXPECT_THAT([&] { config(more); }, ThrowsMessage<Error>(HasSubstr(message))) << more;
+  }
+}
+
 // Breaks if the width that transformers makes of lfm2's were another, or the layers that attend.
 TEST_F(HfConfigFile, ConvolutionsAndTheirWidthsAreThoseOfTheConfig) {
   const auto config = [](const std::string& more) {

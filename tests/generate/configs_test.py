@@ -55,8 +55,9 @@ MAMBA = {
 OF_TYPE = {
     "granitemoehybrid": MAMBA | {"num_local_experts": 4, "num_experts_per_tok": 2},
     "nemotron_h": {
-        **{"layers_block_type": ["linear_attention", "mlp", "full_attention", "linear_attention"], "head_dim": 16},
+        **{"layers_block_type": ["linear_attention", "mlp", "full_attention", "moe"], "head_dim": 16},
         **{"mamba_num_heads": 4, "mamba_head_dim": 16, "n_groups": 2, "ssm_state_size": 8, "chunk_size": 8},
+        **{"n_routed_experts": 4, "moe_intermediate_size": 32, "moe_shared_expert_intermediate_size": 48},
     },
     "mamba2": {"num_heads": 4, "head_dim": 32, "state_size": 8, "n_groups": 2, "chunk_size": 8},
     "gpt2": {"vocab_size": 128, "n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 64, "n_inner": 96},
@@ -158,6 +159,8 @@ def alternatives(key, value):
         return rotations(value)
     if key == "layer_types":
         return [value[::-1], None] if value else []
+    if key == "layers_block_type":  # in another order, and without experts
+        return [value[::-1], ["mlp" if each == "moe" else each for each in value], None]
     if isinstance(value, str):
         return ACTIVATIONS if "activation" in key or key == "hidden_act" else []
     if isinstance(value, bool):

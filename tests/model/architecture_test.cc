@@ -83,7 +83,7 @@ TEST(Architectures, ComputeEachTensorOnceFromThoseBefore) {
 }
 
 TEST(Architectures, RotationFollowsFromThePositions) {
-  const std::set<std::string_view> unrotated = {"nemotron_h", "mamba2"};
+  const std::set<std::string_view> unrotated = {"nemotron_h", "nemotron_h_moe", "mamba2"};
   for (const Architecture* architecture : all_architectures()) {
     const bool rotary =
         architecture->position == PositionKind::kRotary && !unrotated.contains(architecture->name);

@@ -118,6 +118,9 @@ std::string model_text(const HfModel& model, const Architecture& architecture,
     const std::string_view module = hf_module(model, own);
     if (!module.empty()) items.push_back(fmt::format("\"{}\": \"{}\"", tensor, module));
   }
+  if (!model.experts_architecture.empty()) {
+    items.push_back(fmt::format("\"experts_architecture\": \"{}\"", model.experts_architecture));
+  }
   std::string variants;
   for (const LayerVariant& variant : architecture.variants) {
     std::string conditions;
@@ -156,10 +159,10 @@ std::string networks() {
   std::string models;
   std::map<std::string, std::string> named;  // the text of a layer -> the first that has it
   for (const HfModel& model : hf_models()) {
-    const Architecture* architecture = find_architecture(model.architecture);
-    if (architecture == nullptr) continue;
+    const std::vector<const Architecture*> architectures = architectures_of(model);
+    if (architectures.empty()) continue;
     int count = 0;
-    models += model_text(model, *architecture, [&](const std::string& layer) {
+    models += model_text(model, *architectures.back(), [&](const std::string& layer) {
       const std::string own = count == 0 ? std::string(model.model_type)
                                          : fmt::format("{}, {}", model.model_type, count);
       ++count;
@@ -174,6 +177,7 @@ std::string networks() {
 An op is (checkpoint, kind, inputs, tensor of a GGUF file, module within a layer); the input `output` is what enters
 the layer. Ops of the same module are parts of its output, in this order. Without a line a property is false:
 
+experts_architecture: the architecture's name where the config lists layers with experts
 variants: other layers, (conditions, ops), of which the first that applies is taken. A condition is ("key", an attribute
     of the config that is true), or ("with" or "without", a module that the layer has or lacks)
 rotation: the function in transformers' source that rotates q and k
@@ -216,14 +220,14 @@ TEST(PythonFiles, NetworksAreThoseOfTheDescription) {
 // Breaks if a row of hf_names.cc left an op that has weights without a module.
 TEST(HfNames, EveryTensorOfADeclaredLayerHasAModule) {
   for (const HfModel& model : hf_models()) {
-    const Architecture* architecture = find_architecture(model.architecture);
-    if (architecture == nullptr) continue;
-    for (const OpSpec& op : architecture->layer) {
-      const bool has_module = op.kind == OpKind::kNorm || op.kind == OpKind::kLinear ||
-                              (op.kind == OpKind::kMix && !is_of_shared_expert(op.out)) ||
-                              op.kind == OpKind::kConv;
-      EXPECT_EQ(hf_module(model, op).empty(), !has_module)
-          << model.model_type << " " << checkpoint_op(op.out);
+    for (const Architecture* architecture : architectures_of(model)) {
+      for (const OpSpec& op : architecture->layer) {
+        const bool has_module = op.kind == OpKind::kNorm || op.kind == OpKind::kLinear ||
+                                (op.kind == OpKind::kMix && !is_of_shared_expert(op.out)) ||
+                                op.kind == OpKind::kConv;
+        EXPECT_EQ(hf_module(model, op).empty(), !has_module)
+            << model.model_type << " " << checkpoint_op(op.out);
+      }
     }
   }
 }

@@ -23,6 +23,12 @@ def inner(experts, x, chosen, weights, scales=None):
     merits = weights if scales is None else weights / scales[chosen]
     order = torch.argsort(merits, dim=-1, descending=True, stable=True)
     chosen, weights = chosen.gather(1, order), weights.gather(1, order)
+    seen = {"experts": chosen, "expert_weights": weights}
+    if not hasattr(experts, "gate_up_proj"):  # without gates
+        up = torch.einsum("th,tkfh->tkf", x, experts.up_proj[chosen])
+        act = experts.act_fn(up)
+        out = torch.einsum("tkf,tkhf->tkh", act, experts.down_proj[chosen])
+        return seen | {"ffn_up": up, "ffn_act": act, "expert_out": out}, (out * weights[..., None]).sum(1)
     gate_up, down = experts.gate_up_proj, experts.down_proj  # [experts, out, in], or [experts, in, out] with biases
     if hasattr(experts, "gate_up_proj_bias"):
         both = torch.einsum("th,tkhf->tkf", x, gate_up[chosen]) + experts.gate_up_proj_bias[chosen]
@@ -32,8 +38,8 @@ def inner(experts, x, chosen, weights, scales=None):
         gate, up = torch.einsum("th,tkfh->tkf", x, gate_up[chosen]).chunk(2, dim=-1)
         act = experts.act_fn(gate) * up
         out = torch.einsum("tkf,tkhf->tkh", act, down[chosen])
-    seen = {"experts": chosen, "expert_weights": weights, "ffn_gate": gate, "ffn_up": up, "ffn_act": act}
-    return seen | {"expert_out": out}, (out * weights[..., None]).sum(1)
+    seen |= {"ffn_gate": gate, "ffn_up": up, "ffn_act": act, "expert_out": out}
+    return seen, (out * weights[..., None]).sum(1)
 
 
 def layers_with_experts(model):
@@ -137,7 +143,8 @@ def experts_into(model, sink):
         if shared is not None:
             on_output(experts, layer, "routed_out")
             for name, checkpoint in SHARED.items():
-                on_output(shared.get_submodule(name), layer, checkpoint)
+                if hasattr(shared, name):
+                    on_output(shared.get_submodule(name), layer, checkpoint)
             if hasattr(block, "shared_expert_gate"):
                 weigh(block, layer)
             handles.append(

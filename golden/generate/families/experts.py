@@ -103,6 +103,17 @@ EXPERTS = (
         golden=False,
     ),
     Family(
+        "nemotron_h_moe", "NemotronHConfig", 231,
+        GROUPED | dict(
+            hidden_size=32, layers_block_type=["linear_attention", "moe", "full_attention", "moe"], head_dim=12,
+            intermediate_size=96, moe_intermediate_size=24, moe_shared_expert_intermediate_size=40, n_routed_experts=6,
+            num_experts_per_tok=2, n_shared_experts=1, n_group=3, topk_group=2, norm_topk_prob=True,
+            routed_scaling_factor=1.375, layer_norm_epsilon=0.046875, mamba_num_heads=4, mamba_head_dim=16, n_groups=2,
+            ssm_state_size=16, conv_kernel=3, chunk_size=8, time_step_min=1e-6, tie_word_embeddings=False
+        ),
+        GAIN,
+    ),
+    Family(
         "gpt-oss", "GptOssConfig", 123,
         HEADS | dict(
             head_dim=16, num_hidden_layers=3, intermediate_size=32, num_local_experts=4, num_experts_per_tok=2,

@@ -59,6 +59,14 @@ FEATURES = {
         "squared ReLU": dict(mlp_hidden_act="relu"),
         "order of the layers": dict(layers_block_type=["linear_attention", "mlp", "linear_attention", "full_attention"]),
     },
+    "nemotron_h_moe": LATENT
+    | {
+        "epsilon": dict(layer_norm_epsilon=1e-5),
+        "squared ReLU": dict(mlp_hidden_act="relu"),
+        "groups of experts": dict(n_group=1, topk_group=1),
+        "weights of experts add up to 1": dict(norm_topk_prob=False),
+        "order of the layers": dict(layers_block_type=["linear_attention", "moe", "moe", "full_attention"]),
+    },
     "mamba2": {"epsilon": dict(layer_norm_epsilon=1e-5)},
     "starcoder2": {"epsilon": dict(norm_epsilon=1e-5), "rotary base": base(10000.0)},
     "starcoder": {

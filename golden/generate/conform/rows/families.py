@@ -219,6 +219,12 @@ FAMILIES = [
         "nemotron_h", "Nemotron-H", *MAMBA, misread("activation_kind", "takes SiLU", {"mlp_hidden_act": "silu"}),
     ),
     family(
+        "nemotron_h", "Nemotron-H with experts", *MAMBA, NO_CHOICE_BIAS, NO_SHARED_EXPERTS, NO_ROUTED_SCALE,
+        UNCHANGED_WEIGHTS, ONE_EXPERT, ALL_EXPERTS, feature="family_nemotron_h_moe", hybrid_override_pattern="ME*",
+        n_routed_experts=4, n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=80,
+        moe_shared_expert_intermediate_size=88, n_group=1, topk_group=1, norm_topk_prob=True, routed_scaling_factor=2.5,
+    ),
+    family(
         "stablelm", "StableLM", ALL_DIMENSIONS, NO_BIASES, partial_rotary_factor=0.25, use_qkv_bias=True,
     ),
     family(

@@ -170,7 +170,8 @@ class TensorBinder {
   // `width` numbers in rows of `columns`.
   Norm norm(const std::string& name, int64_t width, int64_t columns, Presence bias) {
     Norm result;
-    result.weight = kept_vector(name + ".weight", width, columns);
+    const bool is_bare = !has(name + ".weight") && has(name);
+    result.weight = kept_vector(name + (is_bare ? "" : ".weight"), width, columns);
     if (bias == Presence::kAlways) result.bias = kept_vector(name + ".bias", width);
     return result;
   }

@@ -225,17 +225,19 @@ void Session::run_products(std::span<const OpSpec> ops, int layer, const TokenRa
 }
 
 void Session::store_kv(const OpSpec& op, int layer, int64_t n_tokens) {
+  const bool attends = op.kind == OpKind::kAttention;
+  const KvType type = attends ? kv_.type(layer) : kv_.of_convolution(layer).type;
   const auto store = [&](Checkpoint input, void* slot, Checkpoint stored) {
     const Width width = find_spec(config_.layer(layer).ops, input)->width;
-    kernels_.run(StoreKvCall{value(input, layer), kv_.type(layer),
-                             n_tokens * this->width(width, layer), slot,
+    kernels_.run(StoreKvCall{value(input, layer), type, n_tokens * this->width(width, layer), slot,
                              site(stored, layer, {0, n_tokens})});
   };
   // Which has a state instead, or reads what another layer stored.
   if (has_state(op.kind) || config_.layer(layer).kv_layer >= 0) return;
-  const bool attends = op.kind == OpKind::kAttention;
   const auto kept = op.inputs().subspan(static_cast<size_t>(first_read_back(op)));
-  store(kept[0], kv_.k_slot(layer, n_positions_), attends ? Checkpoint::kK : kept[0]);
+  store(kept[0],
+        attends ? kv_.k_slot(layer, n_positions_) : kv_.slot_of_convolution(layer, n_positions_),
+        attends ? Checkpoint::kK : kept[0]);
   if (kept.size() < 2) return;
   store(kept[1], kv_.v_slot(layer, n_positions_), attends ? Checkpoint::kV : kept[1]);
 }
@@ -333,7 +335,7 @@ void Session::run_conv(const OpSpec& op, int layer, const TokenRange& tokens) {
   const Extra& extra = weights_.layers[static_cast<size_t>(layer)].extra;
   OpSite sum = whole;
   sum.finishes = !of_one;
-  const KvView kv = kv_.layer(layer);
+  const KvView kv = kv_.of_convolution(layer);
   float* out = value(op.out, layer, tokens.first);
   kernels_.run(ConvCall{of_one ? nullptr : value(op.in[0], layer, tokens.first),
                         {kv.type, kv.k, of_one ? nullptr : kv.v},

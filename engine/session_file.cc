@@ -81,6 +81,7 @@ std::vector<Session::Vectors> Session::stored_vectors(int64_t n_positions) {
   for (int64_t layer = 0; n_positions > 0 && layer < config_.n_layers; ++layer) {
     stored.push_back({kv_.k_slot(layer, 0), kv_.k_bytes(layer, n_positions)});
     stored.push_back({kv_.v_slot(layer, 0), kv_.v_bytes(layer, n_positions)});
+    stored.push_back({kv_.beside_slot(layer, 0), kv_.beside_bytes(layer, n_positions)});
     stored.push_back({kv_.state(layer), kv_.state_bytes(layer)});
   }
   return stored;

@@ -1,6 +1,7 @@
 #include "model/architecture.h"
 
 #include "model/layers.h"
+#include "model/mamba_layers.h"
 
 namespace assay {
 namespace {
@@ -226,6 +227,10 @@ constexpr Architecture kArchitectures[] = {
      .gating = Gating::kSigmoid,
      .normalise_weights = false,
      .routing_keys = RoutingKeys::kAll},
+    {.name = "falcon-h1",
+     .layer = kFalconH1Layer,
+     .variants = kFalconH1Variants,
+     .grouped_value_heads = true},
     {.name = "mamba2", .layer = kMamba2Layer, .grouped_value_heads = true},
     {.name = "gpt-oss",
      .layer = kGptOssLayer,

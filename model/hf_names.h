@@ -45,6 +45,18 @@ enum class HfRouting : uint8_t {
   kStepped,  // moe_num_experts, by a softmax, in the layers of a range and a step
 };
 
+// A number of config.json by which transformers multiplies what a module gives, or is given. GGUF
+// files have it in the module's weights.
+struct HfScale {
+  std::string_view tensor;
+  const char* key;
+  int index = -1;         // in the key's list; -1: it is no list
+  bool of_input = false;  // otherwise of what the module gives
+  // Of the part of the module that this op is; kOutput: of all.
+  Checkpoint part = Checkpoint::kOutput;
+  int of_part = 0;  // of kSsmXbc: 1, 2 and 3 are its values, B and C; 0: of all
+};
+
 // A kind of transformers' models: where its modules are, and how their weights differ from those of
 // a GGUF file.
 struct HfModel {
@@ -86,6 +98,7 @@ struct HfModel {
   // Whether layers have a feed-forward, shared_mlp, beside their experts or alone, whose gate is
   // one module with what it multiplies.
   bool shared_mlp = false;
+  std::span<const HfScale> scales = {};
   bool rotary_dim = false;  // rotary_dim may stand in the place of partial_rotary_factor
 };
 

@@ -226,37 +226,4 @@ inline constexpr LayerVariant kQwen3NextVariants[] = {
     {.ops = kQwen35MoeAttention, .tensor = "attn_q"},
     {.ops = kQwen3NextDense, .without = "ffn_gate_inp"}};
 
-// With experts or without, and attention in some of the layers.
-inline constexpr auto kGraniteMamba = mamba2(C::kAttnNorm);
-inline constexpr auto kGraniteDense = gated_ffn(C::kFfnNorm, Presence::kNever);
-inline constexpr auto kGraniteHybridLayer = expert_layer(kGraniteMamba, kGraniteDense);
-inline constexpr auto kGraniteHybridMoe = expert_layer(kGraniteMamba, kRoutedAndShared);
-inline constexpr auto kGraniteHybridAttention = expert_layer(kLlamaAttention, kGraniteDense);
-inline constexpr LayerVariant kGraniteHybridVariants[] = {
-    {.ops = kGraniteHybridAttention, .tensor = "attn_q", .without = "ffn_gate_inp"},
-    {.ops = kLlamaShared, .tensor = "attn_q"},
-    {.ops = kGraniteHybridMoe, .tensor = "ffn_gate_inp"}};
-
-// Layers of one branch, which is Mamba-2; or attention without rotation, a feed-forward or experts.
-constexpr auto single_branch(const auto& ops, Checkpoint branch) {
-  return join(kAttnNorm, ops, std::array{add(C::kOutput, C::kOutput, branch)});
-}
-inline constexpr auto kMamba2Layer = single_branch(mamba2(C::kAttnNorm), C::kAttnOut);
-inline constexpr auto kNemotronHAttention = single_branch(
-    join(qkv(C::kAttnNorm, Presence::kOptional),
-         std::array{attention(C::kQ, C::kK, C::kV),
-                    linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", Presence::kOptional)}),
-    C::kAttnOut);
-inline constexpr auto kNemotronHFfn =
-    single_branch(plain_ffn(C::kAttnNorm, Presence::kOptional), C::kFfnOut);
-inline constexpr LayerVariant kNemotronHVariants[] = {
-    {.ops = kNemotronHAttention, .tensor = "attn_q"}, {.ops = kNemotronHFfn, .tensor = "ffn_up"}};
-inline constexpr auto kNemotronHExperts = single_branch(
-    join(plain_experts(C::kAttnNorm, C::kRoutedOut), plain_shared_expert(C::kAttnNorm)),
-    C::kFfnOut);
-inline constexpr LayerVariant kNemotronHMoeVariants[] = {
-    {.ops = kNemotronHAttention, .tensor = "attn_q"},
-    {.ops = kNemotronHExperts, .tensor = "ffn_gate_inp"},
-    {.ops = kNemotronHFfn, .tensor = "ffn_up"}};
-
 }  // namespace assay::layers

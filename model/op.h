@@ -138,6 +138,7 @@ struct OpSpec {
   std::optional<ActivationKind> own_activation = {};
   bool gate_first = false;
 
+  bool bare = false;  // of a kNorm: files have its tensor without ".weight" in its name
   // What the tensor's name ends in, of a kNorm or kWeigh.
   std::string_view suffix = kWeightSuffix;
   bool over_root = false;  // of a kNorm: its weights are divided by the root of their number

@@ -119,6 +119,7 @@ std::vector<Mistake> mask_mistakes();
 std::vector<Mistake> conv_mistakes();
 std::vector<Mistake> linear_attention_mistakes();  // with those of attention that has a gate
 std::vector<Mistake> ssm_mistakes();               // of Mamba-2
+std::vector<Mistake> mixer_mistakes();             // of Mamba-2 beside attention
 std::vector<Mistake> fused_mistakes();
 std::vector<Mistake> layer_mistakes();
 std::vector<Mistake> layer_embedding_mistakes();

@@ -53,7 +53,8 @@ class FolderLister {
 
   std::vector<FolderTensor> list() && {
     for (const SynthTensor& tensor : tensors_) {
-      if (tensor.values.empty()) add(tensor);  // the others are in config.json
+      const bool is_tied = !tensor.drawn_as.empty();
+      if (tensor.values.empty() && !is_tied) add(tensor);  // the others are in config.json
     }
     for (const std::string_view key : hyperparameter::kXieluKeys) put_numbers_of_layers(key);
     return std::move(made_);

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/new_file.h"
 #include "engine/gguf_writer.h"
+#include "engine/hf/scales.h"
 #include "model/hyperparameter_keys.h"
 
 namespace assay {
@@ -90,8 +91,19 @@ GgufHeader make_header(const SynthConfig& config, const SynthOptions& options,
   header.u32("general.quantization_version", 2);
   add_hyperparameters(header, config);
   add_vocabulary(header, vocabulary ? &*vocabulary : nullptr, config.model.n_vocab);
-  for (const SynthTensor& tensor : tensors) header.tensor(tensor.name, tensor.type, tensor.dims);
+  for (const SynthTensor& tensor : tensors) {
+    const bool is_bare = tensor.op != nullptr && tensor.op->bare;
+    const size_t length = tensor.name.size() - (is_bare ? kWeightSuffix.size() : 0);
+    header.tensor(tensor.name.substr(0, length), tensor.type, tensor.dims);
+  }
   return header;
+}
+
+// "attn_k" of "blk.7.attn_k.weight"; of other tensors than weights nothing that has a scale.
+std::string stem_of(const std::string& name) {
+  if (!name.ends_with(kWeightSuffix)) return {};
+  const size_t first = name.starts_with("blk.") ? name.find('.', 4) + 1 : 0;
+  return name.substr(first, name.size() - kWeightSuffix.size() - first);
 }
 
 void write_gguf(const SynthConfig& config, const SynthOptions& options,
@@ -105,9 +117,16 @@ void write_gguf(const SynthConfig& config, const SynthOptions& options,
   WeightsFile file(result.path, result.bytes, options.n_threads, on_progress);
   file.write(head);
   for (const SynthTensor& tensor : tensors) {
-    const RandomWeights random(options.seed, tensor.name);
+    const RandomWeights random(options.seed,
+                               tensor.drawn_as.empty() ? tensor.name : tensor.drawn_as);
+    const std::string stem = stem_of(tensor.name);
     file.write_rows(tensor.type, tensor.rows(), tensor.columns(), [&](int64_t row, float* out) {
       tensor.draw_row(random, row, out);
+      if (const double factor = row_scale(config.hf, stem, row); factor != 1.0) {
+        for (int64_t i = 0; i < tensor.columns(); ++i) {
+          out[i] = static_cast<float>(static_cast<double>(out[i]) * factor);
+        }
+      }
       if (tensor.added == 0.0F) return;  // -0 stays -0
       for (int64_t i = 0; i < tensor.columns(); ++i) out[i] += tensor.added;
     });

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "engine/hf/parts.h"
+#include "engine/hf/scales.h"
 
 namespace assay {
 namespace {
@@ -52,15 +53,21 @@ class Lister {
     }
     for (const OpSpec& op : tables_of_layers()) add_table_of_layers(op);
     for (int64_t layer = 0; layer < model_.n_layers; ++layer) add_layer(layer);
-    const double gain = tied ? kLogitDeviation / (static_cast<double>(deviation) *
-                                                  std::sqrt(static_cast<double>(width)))
-                             : 1.0;
+    const double of_rows = static_cast<double>(deviation) * std::sqrt(static_cast<double>(width)) *
+                           row_scale(config_.hf, "output", 0);
+    const double gain = tied ? kLogitDeviation / of_rows : 1.0;
     const bool biased = architecture.norm == NormKind::kLayer && architecture.norm_bias;
     add_norm(std::string(architecture.output_norm), nullptr, {width}, static_cast<float>(gain),
              biased);
     if (!tied) {
       add_matrix("output", nullptr, {width, model_.n_vocab}, kLogitDeviation,
                  architecture.output_bias);
+    } else if (splits_tied(config_.hf)) {
+      const SynthTensor& embedding = tensors_.front();
+      SynthTensor output = embedding;
+      output.name = "output.weight";
+      output.drawn_as = embedding.name;
+      tensors_.push_back(std::move(output));
     }
     return std::move(tensors_);
   }
@@ -84,8 +91,11 @@ class Lister {
   // Routers keep their precision in every type of file.
   void add_matrix(const std::string& name, const OpSpec* op, const std::vector<int64_t>& dims,
                   double gain, bool bias) {
+    // Files have what transformers multiplies afterwards; they keep their size.
+    const double scale =
+        row_scale(config_.hf, op == nullptr ? std::string_view(name) : op->tensor, 0);
     add(name + ".weight", op, dims, 0.0F,
-        static_cast<float>(gain / std::sqrt(static_cast<double>(dims[0]))))
+        static_cast<float>(gain / scale / std::sqrt(static_cast<double>(dims[0]))))
         .is_matrix =
         op == nullptr || (op->out != Checkpoint::kRouter && op->out != Checkpoint::kSharedScore);
     if (bias) add(name + ".bias", op, {dims.begin() + 1, dims.end()}, 0.0F, kBiasDeviation);

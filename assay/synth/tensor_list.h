@@ -19,12 +19,13 @@ struct SynthTensor {
   float deviation = 0.0F;
   float added = 0.0F;         // to each number, after it was drawn
   std::vector<float> values;  // empty: random
+  std::string drawn_as;       // the tensor whose random numbers it has; empty: its own
   bool is_matrix = false;     // of the type that the file is in; otherwise F32
   TensorType type = TensorType::kF32;
 
   int64_t columns() const { return dims[0]; }
   int64_t rows() const;
-  // The elements of a row, without what is added: out[columns()].
+  // The elements of a row, without what is added and scales of its rows: out[columns()].
   void draw_row(const RandomWeights& random, int64_t row, float* out) const;
 };
 

@@ -18,6 +18,7 @@
 #include "engine/hf/mamba.h"
 #include "engine/hf/parts.h"
 #include "engine/hf/rope_config.h"
+#include "engine/hf/scales.h"
 #include "engine/hf/windowed_heads.h"
 #include "engine/hf/windows.h"
 #include "engine/model_config.h"
@@ -67,7 +68,7 @@ constexpr Feature kFlags[] = {{"alibi", false},
 constexpr const char* kSizes[] = {"num_kv_shared_layers", "hidden_size_per_layer_input"};
 // These are refused wherever they are not null.
 constexpr const char* kObjects[] = {"quantization_config", "clip_qkv", "attention_chunk_size",
-                                     "moe_latent_size"};
+                                    "moe_latent_size"};
 // And this one, but where HfModel::routing says what it is for.
 constexpr char kRouted[] = "n_routed_experts";
 // Positions of a model whose config.json does not bound them, as converters write.
@@ -206,6 +207,7 @@ void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
   }
   read_linear_attention(object, config, keys);
   read_mamba(object, config, keys);
+  read_scales(object, config);
 }
 
 struct ActivationName {
@@ -276,6 +278,7 @@ void read_multipliers(const ConfigObject& object, const HfConfig& config, Keys& 
   }
   for (size_t i = 0; i < kMultiplierKeys.size(); ++i) {
     const KeyNames names = kMultiplierNames[i];
+    if (is_scale(*config.model, *names.begin())) continue;
     const bool has = (honoured & bit(static_cast<Multiplier>(i))) != 0;
     const double value = object.positive(names, 1.0);
     if (has) {

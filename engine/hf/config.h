@@ -23,6 +23,7 @@ struct HfParts {
   bool two_norms = false;     // of what enters the layer: falcon's
   bool choice_bias = false;   // of the choice of experts
   bool conv_bias = false;     // of the convolution of Mamba-2
+  bool ssm_norm = true;       // of what Mamba-2 gives
   std::vector<bool> values;   // of each layer: whether it has a product of them; empty: all have
   std::vector<bool> experts;  // of each layer: whether it has experts
   // Whether it has a convolution, linear attention or Mamba-2 in the place of full attention.
@@ -30,6 +31,12 @@ struct HfParts {
   // Of layers with one of attention, a feed-forward or Mamba-2: which it is. Empty: they have more.
   std::vector<bool> attends;
   std::vector<bool> feeds_forward;
+};
+
+// What so many rows of a tensor, behind those of the scale before, are multiplied by.
+struct HfRowsScale {
+  int64_t count = 0;  // 0: all
+  double factor = 1.0;
 };
 
 // What a config.json of Hugging Face says, as a GGUF file of the same model would say it.
@@ -63,6 +70,8 @@ struct HfConfig {
   std::vector<bool> windowed;      // each layer's; empty: as the architecture has it
   bool parallel_residual = false;  // attention and feed-forward read the same input
   HfParts parts;
+  // Of the tensors that GGUF files have multiplied by numbers of config.json.
+  std::map<std::string, std::vector<HfRowsScale>, std::less<>> scales;
   // Under GGUF's keys, numbers rounded to 32 bits as its writers do; and under those of
   // hyperparameter::own, which GGUF does not have.
   std::map<std::string, GgufValue, std::less<>> metadata;

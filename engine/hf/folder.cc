@@ -16,6 +16,7 @@
 #include "engine/hf/keys.h"
 #include "engine/hf/linear_attention.h"
 #include "engine/hf/parts.h"
+#include "engine/hf/scales.h"
 #include "engine/hf/stored_weights.h"
 #include "engine/hf/tensor_forms.h"
 #include "engine/model_config.h"
@@ -121,7 +122,7 @@ class TensorList {
       const bool plus =
           op.kind == OpKind::kNorm && config_.model->norm_plus_one && op.n_inputs == 1;
       if (const StoredTensor* weight = weights_.find(path + ".weight")) {
-        put(name + ".weight", form(*weight, op, plus));
+        put(name + ".weight", scaled(form(*weight, op, plus), config_, op.tensor, content_.made));
       } else if (op.weight_per_head) {
         add_heads(op, path, name);
       }
@@ -268,8 +269,13 @@ class TensorList {
     };
     const StoredTensor* matrix = stored("output");
     const StoredTensor* embedding = stored("token_embd");
+    if (matrix == nullptr && embedding != nullptr && splits_tied(config_)) {
+      put("output.weight", scaled(readable(*embedding), config_, "output", content_.made));
+    }
     if (matrix == nullptr || embedding == nullptr) return;
-    if (!std::ranges::equal(matrix->data, embedding->data)) add(output, "", "");
+    if (splits_tied(config_) || !std::ranges::equal(matrix->data, embedding->data)) {
+      add(output, "", "");
+    }
   }
 
   // What is in front of the layers, with parts of each.

@@ -89,7 +89,10 @@ void read_mamba(const ConfigObject& object, HfConfig& config, Keys& keys) {
   const char* length = own == head_length.end() ? *head_length.begin() : *own;
   const rapidjson::Value* stated = object.find(length);
   const bool is_auto = stated == nullptr || stated->IsString();
-  const int64_t inner = object.whole(expand, kMaxWidth) * config.embedding_length;
+  constexpr char kInner[] = "mamba_d_ssm";
+  const bool is_stated = object.default_of(kInner) != nullptr && object.find(kInner) != nullptr;
+  const int64_t inner = is_stated ? object.whole({kInner}, kMaxLinearWidth)
+                                  : object.whole(expand, kMaxWidth) * config.embedding_length;
   if (is_auto && inner % shape.n_value_heads != 0) {
     object.refuse(object.present(heads), fmt::format("is {}, which does not divide the width {}",
                                                      shape.n_value_heads, inner));
@@ -111,9 +114,13 @@ void read_mamba(const ConfigObject& object, HfConfig& config, Keys& keys) {
     object.refuse(object.present(activations), fmt::format("is '{}'", activation),
                   "Assay computes the convolution of Mamba-2 with silu");
   }
-  for (const char* key : {"mamba_proj_bias", "use_bias"}) {
+  for (const char* key : {"mamba_proj_bias", "use_bias", "projectors_bias"}) {
     if (!object.flag(key)) continue;
     object.refuse(key, "is true", "Assay computes the products of Mamba-2 without biases");
+  }
+  constexpr char kNormFirst[] = "mamba_norm_before_gate";
+  if (object.flag("mamba_rms_norm") && object.flag(kNormFirst)) {
+    object.refuse(kNormFirst, "is true", "Assay gates what Mamba-2 gives before its norm");
   }
   keys.whole(kLinearTaps, object.whole({"mamba_d_conv", "conv_kernel"}, kMaxConvTaps));
   keys.whole(kLinearKeyHeads, shape.n_key_heads);

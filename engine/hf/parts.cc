@@ -60,7 +60,7 @@ std::vector<bool> expert_layers(const ConfigObject& object, const HfConfig& conf
   std::vector<bool> layers(static_cast<size_t>(config.n_layers), config.n_experts > 0);
   if (has_layers_without_feed_forward(*config.architecture)) {
     const std::vector<std::string> types = layer_types(object);
-    std::ranges::transform(types, layers.begin(), is_of_experts);
+    std::transform(types.begin(), types.end(), layers.begin(), is_of_experts);
     return layers;
   }
   if (object.default_of("decoder_sparse_step") != nullptr) {
@@ -80,10 +80,16 @@ std::vector<bool> expert_layers(const ConfigObject& object, const HfConfig& conf
   return layers;
 }
 
+// Whether each layer has attention and a state space model.
+bool has_both(const Architecture& architecture) {
+  return has_checkpoint(architecture, Checkpoint::kMixerOut);
+}
+
 // lfm2 lists the kinds of its layers, older files those with attention.
 std::vector<bool> conv_layers(const ConfigObject& object, const HfConfig& config) {
   const auto count = static_cast<size_t>(config.n_layers);
   std::vector<bool> layers(count);
+  if (has_both(*config.architecture)) return layers;
   if (has_checkpoint(*config.architecture, Checkpoint::kSsm)) {
     const std::vector<std::string> types = layer_types(object);
     for (size_t i = 0; i < count; ++i) layers[i] = types.empty() || is_mamba(types[i]);
@@ -126,6 +132,8 @@ HfParts read_parts(const ConfigObject& object, const HfConfig& config) {
     parts.values.push_back(windowed || !config.keys_as_values);
   }
   parts.conv_bias = object.flag(object.present({"mamba_conv_bias", "use_conv_bias"}));
+  constexpr char kSsmNorm[] = "mamba_rms_norm";
+  parts.ssm_norm = object.default_of(kSsmNorm) == nullptr || object.flag(kSsmNorm);
   parts.experts = expert_layers(object, config);
   parts.conv = conv_layers(object, config);
   if (has_layers_without_feed_forward(*config.architecture)) {
@@ -147,6 +155,7 @@ bool has_part(const HfConfig& config, int64_t layer, std::string_view tensor) {
   if (tensor == "ffn_norm") return !config.parallel_residual;
   if (tensor == "attn_norm_2") return parts.two_norms;
   if (is_of_kv(tensor) && config.shares_kv(layer)) return false;
+  if (tensor == "ssm_norm") return parts.ssm_norm;
   if (tensor == "inp_gate") return config.ple_length > 0;
   if (tensor == "attn_v") return parts.values.empty() || parts.values[static_cast<size_t>(layer)];
   if (tensor == "attn_q_norm" || tensor == "attn_k_norm") return parts.head_norms;

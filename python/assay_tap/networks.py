@@ -11,6 +11,9 @@ halves_to_adjacent: rows of a head's q and k that rotate together are half a hea
 rotated_alone: it is given q and then k, as [sequences, tokens, heads, head_dim], and not both
 rotated_to_halves: it takes neighbours, and gives them half a head apart
 fused_by_kv_head: a module of q, k and v has those of each key-value head together
+scales: (tensor, attribute of the config, index in it or -1, op or "" for all that the module computes, part of it) of
+    what the output of a module is multiplied by; files have it in the module's weights. Parts are the values, B and C
+    of Mamba-2, counted from 1, or 0 for all
 grouped_value_heads: files have the value heads of linear attention in groups that read one key head, as transformers has
 heads_first: norms of q and k are given [heads, tokens, head_dim]
 transposed: weights of linear modules are [inputs, outputs]
@@ -814,6 +817,47 @@ LAYERS = {
         ("ffn_up", "linear", "attn_norm", "ffn_up", "mixer.up_proj"), ("ffn_act", "activation", "ffn_up", "", ""),
         ("ffn_out", "linear", "ffn_act", "ffn_down", "mixer.down_proj"), ("output", "add", "output ffn_out", "", ""),
     ),
+    "falcon_h1": (
+        ("attn_norm", "norm", "output", "attn_norm", "input_layernorm"),
+        ("q", "linear", "attn_norm", "attn_q", "self_attn.q_proj"),
+        ("k", "linear", "attn_norm", "attn_k", "self_attn.k_proj"),
+        ("v", "linear", "attn_norm", "attn_v", "self_attn.v_proj"), ("q_rope", "rope", "q", "", ""),
+        ("k_rope", "rope", "k", "", ""), ("linear_z", "linear", "attn_norm", "ssm_in", "mamba.in_proj"),
+        ("ssm_xbc", "linear", "attn_norm", "ssm_in", "mamba.in_proj"),
+        ("ssm_dt", "linear", "attn_norm", "ssm_in", "mamba.in_proj"), ("attn", "attention", "q_rope k_rope v", "", ""),
+        ("linear_conv", "conv", "ssm_xbc", "ssm_conv1d", "mamba.conv1d"),
+        ("ssm", "ssm", "linear_conv ssm_dt", "ssm_a", ""), ("ssm_gated", "activation", "ssm linear_z", "", ""),
+        ("attn_out", "linear", "attn", "attn_output", "self_attn.o_proj"),
+        ("ssm_out", "linear", "ssm_gated", "ssm_out", "mamba.out_proj"),
+        ("mixer_out", "add", "ssm_out attn_out", "", ""), ("attn_residual", "add", "output mixer_out", "", ""),
+        ("ffn_norm", "norm", "attn_residual", "ffn_norm", "pre_ff_layernorm"),
+        ("ffn_gate", "linear", "ffn_norm", "ffn_gate", "feed_forward.gate_proj"),
+        ("ffn_up", "linear", "ffn_norm", "ffn_up", "feed_forward.up_proj"),
+        ("ffn_act", "activation", "ffn_up ffn_gate", "", ""),
+        ("ffn_out", "linear", "ffn_act", "ffn_down", "feed_forward.down_proj"),
+        ("output", "add", "attn_residual ffn_out", "", ""),
+    ),
+    "falcon_h1, 1": (
+        ("attn_norm", "norm", "output", "attn_norm", "input_layernorm"),
+        ("q", "linear", "attn_norm", "attn_q", "self_attn.q_proj"),
+        ("k", "linear", "attn_norm", "attn_k", "self_attn.k_proj"),
+        ("v", "linear", "attn_norm", "attn_v", "self_attn.v_proj"), ("q_rope", "rope", "q", "", ""),
+        ("k_rope", "rope", "k", "", ""), ("linear_z", "linear", "attn_norm", "ssm_in", "mamba.in_proj"),
+        ("ssm_xbc", "linear", "attn_norm", "ssm_in", "mamba.in_proj"),
+        ("ssm_dt", "linear", "attn_norm", "ssm_in", "mamba.in_proj"), ("attn", "attention", "q_rope k_rope v", "", ""),
+        ("linear_conv", "conv", "ssm_xbc", "ssm_conv1d", "mamba.conv1d"),
+        ("ssm", "ssm", "linear_conv ssm_dt", "ssm_a", ""),
+        ("ssm_norm", "norm", "ssm linear_z", "ssm_norm", "mamba.norm"),
+        ("attn_out", "linear", "attn", "attn_output", "self_attn.o_proj"),
+        ("ssm_out", "linear", "ssm_norm", "ssm_out", "mamba.out_proj"),
+        ("mixer_out", "add", "ssm_out attn_out", "", ""), ("attn_residual", "add", "output mixer_out", "", ""),
+        ("ffn_norm", "norm", "attn_residual", "ffn_norm", "pre_ff_layernorm"),
+        ("ffn_gate", "linear", "ffn_norm", "ffn_gate", "feed_forward.gate_proj"),
+        ("ffn_up", "linear", "ffn_norm", "ffn_up", "feed_forward.up_proj"),
+        ("ffn_act", "activation", "ffn_up ffn_gate", "", ""),
+        ("ffn_out", "linear", "ffn_act", "ffn_down", "feed_forward.down_proj"),
+        ("output", "add", "attn_residual ffn_out", "", ""),
+    ),
     "glm4": (
         ("attn_norm", "norm", "output", "attn_norm", "input_layernorm"),
         ("q", "linear", "attn_norm", "attn_q", "self_attn.q_proj"),
@@ -1433,6 +1477,13 @@ MODELS = {
     "mamba2": {
         "architecture": "mamba2", "layer": LAYERS["nemotron_h"], "layers": "backbone.layers",
         "token_embd": "backbone.embeddings", "output_norm": "backbone.norm_f", "output": "lm_head",
+        "grouped_value_heads": True,
+    },
+    "falcon_h1": {
+        "architecture": "falcon-h1", "layer": LAYERS["falcon_h1"], "layers": "model.layers",
+        "token_embd": "model.embed_tokens", "output_norm": "model.final_layernorm", "output": "lm_head",
+        "variants": (((("with", "mamba.norm"), ), LAYERS["falcon_h1, 1"]),), "rotation": "apply_rotary_pos_emb",
+        "scales": (("attn_k", "key_multiplier", -1, "", 0), ("attn_output", "attention_out_multiplier", -1, "", 0), ("ssm_in", "ssm_multipliers", 0, "linear_z", 0), ("ssm_in", "ssm_multipliers", 1, "ssm_xbc", 1), ("ssm_in", "ssm_multipliers", 2, "ssm_xbc", 2), ("ssm_in", "ssm_multipliers", 3, "ssm_xbc", 3), ("ssm_in", "ssm_multipliers", 4, "ssm_dt", 0), ("ssm_out", "ssm_out_multiplier", -1, "", 0), ("ffn_gate", "mlp_multipliers", 0, "", 0), ("ffn_down", "mlp_multipliers", 1, "", 0), ),
         "grouped_value_heads": True,
     },
     "exaone4": {

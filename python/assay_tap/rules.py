@@ -16,6 +16,7 @@ from .rule import Rule, first, model_logits
 
 # The functions that compute these, for several tokens and for one; and attention that shows what it attended to.
 CONVOLUTION = ("causal_conv1d_fn", "causal_conv1d_update")
+SCAN = "mamba2_chunk_scan"  # of several tokens; what computes one may be given the gate as well
 DELTA_RULE = ("torch_chunk_gated_delta_rule", "torch_recurrent_gated_delta_rule")
 ATTENTION = "eager_attention_forward"
 OF_ALL_LAYERS = ("ple_embedding", "ple_proj", "ple_proj_norm", "ple_input")
@@ -101,6 +102,8 @@ class _Layer:
         if kind == "attention" and self._has("gated_attn"):  # no module reads it
             attention = self._rules["q_and_gate"].module.rpartition(".")[0]
             return Rule(attention, "", calls=ATTENTION, change=lambda result: first(result).flatten(2))
+        if kind == "ssm" and self._has("ssm_gated"):  # no module reads it
+            return Rule(f"{self._layer}.{self._block('linear_z')}", "", calls=SCAN, change=lambda result: first(result).flatten(2))
         if module and kind != "conv":  # otherwise a product with weights of some experts, within a larger module
             whole = Rule(f"{self._layer}.{module}", "", change=self._change(out, kind, module))
             return whole if module in self._modules else None
@@ -136,7 +139,7 @@ class _Layer:
         by_heads = kind == "norm" and out in HEAD_NORMS
         reorder = out in ("q", "k", *HEAD_NORMS) and "halves_to_adjacent" in self._network
         if len(outs) == 1 and not by_heads and not reorder:
-            return None
+            return self._scaled(out, None)
 
         def change(value):
             rows = first(value)
@@ -149,7 +152,32 @@ class _Layer:
                 rows = join_heads(rows) if heads_first else rows.flatten(0, 1).flatten(1)
             return self._heads.to_adjacent(rows) if reorder else rows
 
-        return change
+        return self._scaled(out, change)
+
+    def _scaled(self, out, change):
+        """`change`, and what the config says that the module's output is multiplied by."""
+        tensor = next(op[3] for op in self._ops if op[0] == out)
+        scales = [each for each in self._network.get("scales", ()) if each[0] == tensor and each[3] in ("", out)]
+        if not scales:
+            return change
+
+        def scaled(value):
+            rows = change(value) if change else first(value)
+            factors = rows.new_ones(rows.shape[-1])
+            for _, key, index, _, part in scales:
+                stated = getattr(self._config, key)
+                factors[self._part(rows.shape[-1], part)] *= stated if index < 0 else stated[index]
+            return rows * factors
+
+        return scaled
+
+    def _part(self, width, number):
+        """Of the values, B and C of Mamba-2, those of this number, counted from 1; 0: all."""
+        if number == 0:
+            return slice(None)
+        inner, _ = mamba_sizes(self._config)
+        borders = (0, inner, (inner + width) // 2, width)
+        return slice(borders[number - 1], borders[number])
 
     def _half_of_heads(self, out):
         """The query, or the gate that follows it, of each head of a module that has both."""
@@ -238,17 +266,19 @@ class _Layer:
                 parts = rows.split([inner, rows.shape[-1] - inner - heads, heads], dim=-1)
                 return parts[("linear_z", "ssm_xbc", "ssm_dt").index(out)]
 
-            return Rule(f"{self._layer}.{module}", "", change=change)
+            return Rule(f"{self._layer}.{module}", "", change=self._scaled(out, change))
         if out == "linear_conv":  # [sequences, channels, tokens], behind those that are kept of earlier calls
-            block = module.rpartition(".")[0]
             return Rule(
-                f"{self._layer}.{block}", "", calls=CONVOLUTION, beside=self._rules["ssm_xbc"],
+                f"{self._layer}.{self._block(out)}", "", calls=CONVOLUTION, beside=self._rules["ssm_xbc"],
                 change=lambda result, rows: result[..., -rows.shape[-2]:].transpose(1, 2)
             )
         return None
 
     def _network_module(self, out):
         return next(op[4] for op in self._ops if op[0] == out)
+
+    def _block(self, out):
+        return self._network_module(out).rpartition(".")[0]
 
     def _has(self, out):
         return any(op[0] == out for op in self._ops)
@@ -373,7 +403,8 @@ def rules_for(model):
     if not network:
         return rules_for_any(model)
     network = _as_rotated(network, model.config)
-    modules = _within_layers(network, model.named_modules())
+    there = ((name, module) for name, module in model.named_modules() if type(module).__name__ != "Identity")
+    modules = _within_layers(network, there)
     parameters = _within_layers(network, model.named_parameters())
     layers = {}
     for index, paths in modules.items():

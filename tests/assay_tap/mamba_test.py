@@ -12,7 +12,8 @@ except ImportError:
 from tiny_models import TOKENS, model_of
 from transformers_test import by_layer, collected
 
-KINDS = ("granitemoehybrid", "nemotron_h", "mamba2")
+KINDS = ("granitemoehybrid", "nemotron_h", "mamba2", "falcon_h1")
+NORMED = {"falcon_h1": dict(mamba_rms_norm=True, mamba_norm_before_gate=False)}
 BOTH = ["linear_attention", "full_attention"]
 # Positions of tokens follow from the cache of attention.
 MIXED = {"granitemoehybrid": dict(layer_types=BOTH), "nemotron_h": dict(layers_block_type=BOTH)}
@@ -22,7 +23,7 @@ INNER, KEYS = HEADS * HEAD, GROUPS * STATE
 
 def block_of(model, kind):
     layer = (model.backbone if kind == "mamba2" else model.model).layers[0]
-    return layer.mamba if kind == "granitemoehybrid" else layer.mixer
+    return layer.mamba if kind in ("granitemoehybrid", "falcon_h1") else layer.mixer
 
 
 @unittest.skipIf(torch is None, "no torch and transformers here")
@@ -31,7 +32,7 @@ class Mamba(unittest.TestCase):
         """Breaks if the parts of the product were others, or a part were logged before its activation or gate."""
         for kind in KINDS:
             with self.subTest(kind):
-                model = model_of(kind)
+                model = model_of(kind, **NORMED.get(kind, {}))
                 block = block_of(model, kind)
                 seen = collected(model, lambda: model(input_ids=torch.tensor([TOKENS]), use_cache=False))
                 layer = next(iter(by_layer(seen)))
@@ -63,6 +64,14 @@ class Mamba(unittest.TestCase):
         normed = groups / np.sqrt((groups**2).mean(-1, keepdims=True) + eps)
         want = normed.reshape(len(TOKENS), -1) * weights["norm.weight"]
         np.testing.assert_allclose(layer["ssm_norm"], want, rtol=1e-2, atol=1e-2)
+
+    def test_what_is_not_normalised_is_gated(self):
+        """Breaks if a module that is there and not called were taken for the norm, or the scan were logged gated."""
+        model = model_of("falcon_h1")
+        for layer in by_layer(collected(model, lambda: model(input_ids=torch.tensor([TOKENS]), use_cache=False))):
+            self.assertNotIn("ssm_norm", layer)
+            gated = layer["ssm"] * layer["linear_z"] / (1 + np.exp(-layer["linear_z"]))
+            np.testing.assert_allclose(layer["ssm_gated"], gated, rtol=1e-3, atol=1e-3)
 
     def test_layers_of_all_kinds_have_their_own_checkpoints(self):
         """Breaks if a layer's rules were those of another kind of layer."""

@@ -259,6 +259,8 @@ INSTANTIATE_TEST_SUITE_P(
                 {"ssm", "bias_missing", "activation_kind", "gqa_map", "norm_order", "norm_groups",
                  "transpose", "kv_shift", "shared_expert"}},
         Feature{"nemotron_h", {"ssm", "bias_missing", "norm_order", "norm_groups", "kv_shift"}},
+        Feature{"falcon-h1",
+                {"mixer", "ssm", "bias_missing", "activation_kind", "gqa_map", "kv_shift"}},
         Feature{"nemotron_h_moe",
                 {"ssm", "router_scale", "router_weights", "shared_expert", "experts_used"}},
         Feature{"lfm2moe", {"qk_norm", "transpose", "kv_shift", "router_weights", "experts_used"}},

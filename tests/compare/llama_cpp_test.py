@@ -50,6 +50,7 @@ GOLDENS = {
     "ernie4_5-moe": set(),
     "exaone": NO_OUT,
     "falcon": PARALLEL,
+    "falcon-h1": SSM - {"ssm_norm"} | {"ssm_gated"},
     "falcon-40b": PARALLEL,
     "gemma2": NO_OUT | POST_NORMS,
     "gemma3": NO_OUT,

@@ -48,6 +48,24 @@ void become_granite_hybrid(TinyModel& model) {
   model.tensors["blk.0.ssm_out.weight"] = {{8, 8}};
 }
 
+// One layer with attention and Mamba-2 of the same sizes.
+void become_falcon_h1(TinyModel& model) {
+  model.become("falcon-h1");
+  model.ints["falcon-h1.ssm.conv_kernel"] = 3;
+  model.ints["falcon-h1.ssm.state_size"] = 3;
+  model.ints["falcon-h1.ssm.group_count"] = 2;
+  model.ints["falcon-h1.ssm.time_step_rank"] = 4;
+  model.ints["falcon-h1.ssm.inner_size"] = 8;
+  model.tensors["blk.0.ssm_in.weight"] = {{8, 8 + 20 + 4}};
+  model.tensors["blk.0.ssm_conv1d.weight"] = {{3, 20}};
+  model.tensors["blk.0.ssm_a"] = model.tensors["blk.0.ssm_d"] = {{1, 4}};
+  model.fill["blk.0.ssm_a"] = -0.5F;
+  model.tensors["blk.0.ssm_dt.bias"] = {{4}};
+  model.tensors["blk.0.ssm_out.weight"] = {{8, 8}};
+  model.tensors["blk.0.ffn_norm"] = model.tensors["blk.0.ffn_norm.weight"];
+  model.tensors.erase("blk.0.ffn_norm.weight");
+}
+
 class ModelOfMamba : public TemporaryFolder {
  protected:
   std::string path() const { return TemporaryFolder::path("model.gguf"); }
@@ -79,6 +97,29 @@ TEST_F(ModelOfMamba, KeepsAStateAndTakesItsProductApart) {
   EXPECT_EQ(cache.v_bytes(0, 5), 0U);
   EXPECT_EQ(cache.state_bytes(0), 4U * 3 * 2 * 4);
   EXPECT_EQ(cache.state_bytes(1), 0U);
+}
+
+// Breaks if what the convolution sums stood where keys do, or the norm needed a tensor.
+TEST_F(ModelOfMamba, StandsBesideAttention) {
+  TinyModel tiny;
+  become_falcon_h1(tiny);
+  tiny.write(path());
+  const Model model(std::make_shared<Gguf>(path()));
+  const LayerConfig& layer = model.config().layer(0);
+  EXPECT_NE(find_spec(layer.ops, Checkpoint::kAttn), nullptr);
+  EXPECT_NE(find_spec(layer.ops, Checkpoint::kSsmGated), nullptr);
+  EXPECT_EQ(find_spec(layer.ops, Checkpoint::kSsmNorm), nullptr);
+  const KvCache cache(model.config(), KvType::kF16, 5, host_memory());
+  EXPECT_EQ(cache.k_bytes(0, 5), static_cast<size_t>(5 * model.config().width(Width::kKv) * 2));
+  EXPECT_EQ(cache.beside_bytes(0, 5), 5U * 20 * 4) << "as f32, whatever keys are kept as";
+  EXPECT_EQ(cache.state_bytes(0), 4U * 3 * 2 * 4);
+  EXPECT_EQ(cache.type(0), KvType::kF16);
+  EXPECT_EQ(cache.of_convolution(0).type, KvType::kF32);
+  tiny.tensors["blk.0.ssm_norm.weight"] = {{4, 2}};
+  tiny.write(path());
+  const Model normed(std::make_shared<Gguf>(path()));
+  EXPECT_NE(find_spec(normed.config().layer(0).ops, Checkpoint::kSsmNorm), nullptr);
+  EXPECT_EQ(find_spec(normed.config().layer(0).ops, Checkpoint::kSsmGated), nullptr);
 }
 
 TEST_F(ModelOfMamba, DoesWithoutABiasAndTakesNumbersInARow) {

@@ -59,6 +59,13 @@ OF_TYPE = {
         **{"mamba_num_heads": 4, "mamba_head_dim": 16, "n_groups": 2, "ssm_state_size": 8, "chunk_size": 8},
         **{"n_routed_experts": 4, "moe_intermediate_size": 32, "moe_shared_expert_intermediate_size": 48},
     },
+    "falcon_h1": {
+        **{"head_dim": 16, "mamba_d_ssm": 64, "mamba_n_heads": 4, "mamba_d_head": 16, "mamba_d_state": 8},
+        **{"mamba_n_groups": 2, "mamba_chunk_size": 8, "mamba_norm_before_gate": False, "embedding_multiplier": 1.5},
+        **{"lm_head_multiplier": 0.75, "key_multiplier": 0.6, "attention_in_multiplier": 1.2, "ssm_in_multiplier": 0.8},
+        **{"attention_out_multiplier": 0.9, "ssm_out_multiplier": 1.1, "mlp_multipliers": [0.7, 1.3]},
+        **{"ssm_multipliers": [0.9, 1.1, 0.8, 1.2, 0.7]},
+    },
     "mamba2": {"num_heads": 4, "head_dim": 32, "state_size": 8, "n_groups": 2, "chunk_size": 8},
     "gpt2": {"vocab_size": 128, "n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 64, "n_inner": 96},
     "gpt_bigcode": {"vocab_size": 128, "n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 64, "n_inner": 96},
@@ -169,6 +176,8 @@ def alternatives(key, value):
         return [value * 2, max(1, value // 2), None]
     if isinstance(value, float):
         return [value * 1.5 + 0.1, None]
+    if key.endswith("multipliers"):
+        return [[2 * each for each in value], value[:1], None]
     return [2, True, 0.5] if value is None else []
 
 

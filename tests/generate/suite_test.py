@@ -17,7 +17,7 @@ CAUSES = set(
     head_order qk_norm transpose gate_up_swapped activation_kind eps norm_kind norm_order norm_weight_plus_one
     bias_missing residual residual_multiplier parallel_residual embedding_scale logit_scale logit_softcap experts_used
     router_weights router_scale shared_expert expert_order scale sign token_shift row_shift rounding quant_block
-    delta_rule ssm layer_scale layer_embedding tied_head""".split()
+    delta_rule ssm mixer layer_scale layer_embedding tied_head""".split()
 )
 SIZES = {"F32": 4, "BF16": 2, "F16": 2}
 # Of a row's elements that stand together in the GGUF file; the folder has float32 in their place.

@@ -138,6 +138,15 @@ std::string model_text(const HfModel& model, const Architecture& architecture,
   if (has_checkpoint(architecture, Checkpoint::kQRope)) {
     items.push_back(fmt::format("\"rotation\": \"{}\"", model.rotation));
   }
+  std::string scales;
+  for (const HfScale& scale : model.scales) {
+    if (scale.of_input || scale.tensor == "token_embd" || scale.tensor == "output") continue;
+    const std::string_view part =
+        scale.part == Checkpoint::kOutput ? std::string_view() : checkpoint_op(scale.part);
+    scales += fmt::format("(\"{}\", \"{}\", {}, \"{}\", {}), ", scale.tensor, scale.key,
+                          scale.index, part, scale.of_part);
+  }
+  if (!scales.empty()) items.push_back(fmt::format("\"scales\": ({})", scales));
   const std::pair<std::string_view, bool> properties[] = {
       {"halves_to_adjacent", architecture.position == PositionKind::kRotary &&
                                  architecture.rope_pairing != model.rope_pairing},
@@ -185,6 +194,9 @@ halves_to_adjacent: rows of a head's q and k that rotate together are half a hea
 rotated_alone: it is given q and then k, as [sequences, tokens, heads, head_dim], and not both
 rotated_to_halves: it takes neighbours, and gives them half a head apart
 fused_by_kv_head: a module of q, k and v has those of each key-value head together
+scales: (tensor, attribute of the config, index in it or -1, op or "" for all that the module computes, part of it) of
+    what the output of a module is multiplied by; files have it in the module's weights. Parts are the values, B and C
+    of Mamba-2, counted from 1, or 0 for all
 grouped_value_heads: files have the value heads of linear attention in groups that read one key head, as transformers has
 heads_first: norms of q and k are given [heads, tokens, head_dim]
 transposed: weights of linear modules are [inputs, outputs]

@@ -188,6 +188,14 @@ BASES = {
         mamba_proj_bias=False, mlp_bias=False, attention_bias=False, residual_in_fp32=False, time_step_min=0.001,
         time_step_max=0.1, time_step_floor=0.0001, **UNTIED
     ),
+    "falcon_h1": common(
+        "FalconH1ForCausalLM", "falcon_h1", **RMS, head_dim=32, rope_theta=10000.0, rope_scaling=None, mamba_d_ssm=96,
+        **MAMBA | dict(mamba_n_heads=3, mamba_expand=1), mamba_rms_norm=False, mamba_norm_before_gate=False,
+        projectors_bias=False, attention_bias=False, mlp_bias=False, attention_in_multiplier=1.0,
+        attention_out_multiplier=1.0, embedding_multiplier=1.0, key_multiplier=1.0, lm_head_multiplier=1.0,
+        mlp_multipliers=[1.0, 1.0], ssm_in_multiplier=1.0, ssm_multipliers=[1.0, 1.0, 1.0, 1.0, 1.0],
+        ssm_out_multiplier=1.0, **UNTIED
+    ),
     "stablelm": common(
         "StableLmForCausalLM", "stablelm", **LAYER, hidden_act="silu", partial_rotary_factor=1.0, rope_theta=10000.0,
         use_qkv_bias=False, use_parallel_residual=False, qk_layernorm=False, **UNTIED

@@ -364,6 +364,28 @@ DENSE = (
         ),
     ),
     Family(
+        "falcon-h1", "FalconH1Config", 241,
+        GROUPED | dict(
+            hidden_size=32, head_dim=12, intermediate_size=80, rms_norm_eps=0.046875, mamba_d_ssm=64, mamba_n_heads=4,
+            mamba_d_head=16, mamba_d_state=16, mamba_n_groups=2, mamba_d_conv=3, mamba_chunk_size=8,
+            embedding_multiplier=2.375, lm_head_multiplier=0.8125, attention_in_multiplier=1.1875,
+            attention_out_multiplier=0.9375, key_multiplier=0.65625, ssm_in_multiplier=1.3125,
+            ssm_out_multiplier=0.71875, ssm_multipliers=[0.84375, 1.15625, 0.78125, 1.40625, 0.59375],
+            mlp_multipliers=[0.90625, 1.28125], rope_parameters=rope(345678.0), tie_word_embeddings=False
+        ),
+        {"dt_bias": 4.0},
+    ),
+    Family(
+        "falcon-h1-normed", "FalconH1Config", 242,
+        GROUPED | dict(
+            intermediate_size=80, rms_norm_eps=0.046875, mamba_d_ssm=64, mamba_n_heads=4, mamba_d_head=16, mamba_d_state=16,
+            mamba_n_groups=2, mamba_d_conv=3, mamba_chunk_size=8, mamba_rms_norm=True, mamba_norm_before_gate=False,
+            embedding_multiplier=2.375, key_multiplier=0.65625, rope_parameters=rope(345678.0), tie_word_embeddings=False
+        ),
+        {"dt_bias": 4.0},
+        golden=False,
+    ),
+    Family(
         "mamba2", "Mamba2Config", 226,
         dict(
             hidden_size=32, num_hidden_layers=3, num_heads=4, head_dim=16, state_size=16, n_groups=2, expand=2,

@@ -51,6 +51,8 @@ MAMBA = MULTIPLIERS | {
     "no rotation": dict(position_embedding_type="rope"),
     "order of the layers": dict(layer_types=["linear_attention"] * 3),
 }
+FALCON_H1 = ("embedding_multiplier", "lm_head_multiplier", "key_multiplier", "ssm_in_multiplier", "ssm_out_multiplier")
+FALCON_H1 += ("attention_in_multiplier", "attention_out_multiplier")
 FEATURES = {
     "granitehybrid": MAMBA | {"experts of a token": dict(num_experts_per_tok=3)},
     "granitehybrid-dense": MAMBA,
@@ -58,6 +60,19 @@ FEATURES = {
         "epsilon": dict(layer_norm_epsilon=1e-5),
         "squared ReLU": dict(mlp_hidden_act="relu"),
         "order of the layers": dict(layers_block_type=["linear_attention", "mlp", "linear_attention", "full_attention"]),
+    },
+    "falcon-h1": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "rotary base": base(10000.0),
+        "multipliers of Mamba-2": dict(ssm_multipliers=[1.0] * 5),
+        "multipliers of the feed-forward": dict(mlp_multipliers=[1.0, 1.0]),
+    }
+    | {name: {name: 1.0} for name in FALCON_H1},
+    "falcon-h1-normed": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "norm of what Mamba-2 gives": dict(mamba_rms_norm=False),
+        "embedding_multiplier": dict(embedding_multiplier=1.0),
+        "key_multiplier": dict(key_multiplier=1.0),
     },
     "nemotron_h_moe": LATENT
     | {

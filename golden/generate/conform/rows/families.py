@@ -58,6 +58,16 @@ MAMBA = (
     misread("bias_missing", "leaves dt_bias out", tensors={"*dt_bias": 0.0}),
     misread("bias_missing", "leaves the convolution's bias out", tensors={"*conv1d.bias": 0.0}),
 )
+FALCON_H1_SCALES = (
+    misread("embedding_scale", "leaves embedding_multiplier out", {"embedding_multiplier": 1.0}),
+    misread("logit_scale", "leaves lm_head_multiplier out", {"lm_head_multiplier": 1.0}),
+    *(
+        misread("scale", f"leaves {name}_multiplier out", {f"{name}_multiplier": 1.0})
+        for name in ("key", "attention_in", "attention_out", "ssm_in", "ssm_out")
+    ),
+    misread("scale", "leaves mlp_multipliers out", {"mlp_multipliers": [1.0, 1.0]}),
+    misread("scale", "leaves ssm_multipliers out", {"ssm_multipliers": [1.0] * 5}),
+)
 SHARED_GATE = {"*shared_expert_gate.weight": 2.0}
 NO_CHOICE_BIAS = misread(
     "router_weights", "chooses experts without the bias", tensors={
@@ -223,6 +233,14 @@ FAMILIES = [
         UNCHANGED_WEIGHTS, ONE_EXPERT, ALL_EXPERTS, feature="family_nemotron_h_moe", hybrid_override_pattern="ME*",
         n_routed_experts=4, n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=80,
         moe_shared_expert_intermediate_size=88, n_group=1, topk_group=1, norm_topk_prob=True, routed_scaling_factor=2.5,
+    ),
+    family(
+        "falcon_h1", "Falcon-H1", *FALCON_H1_SCALES, BASE_10000, *MAMBA,
+        misread("mixer", "leaves attention out", tensors={"*o_proj.weight": 0.0}),
+        misread("mixer", "leaves Mamba-2 out", tensors={"*out_proj.weight": 0.0}),
+        rope_theta=1000000.0, embedding_multiplier=4.0, lm_head_multiplier=0.5, key_multiplier=0.5,
+        attention_in_multiplier=2.0, attention_out_multiplier=0.5, ssm_in_multiplier=2.0, ssm_out_multiplier=0.5,
+        mlp_multipliers=[2.0, 0.5], ssm_multipliers=[0.5, 2.0, 0.5, 2.0, 0.5],
     ),
     family(
         "stablelm", "StableLM", ALL_DIMENSIONS, NO_BIASES, partial_rotary_factor=0.25, use_qkv_bias=True,

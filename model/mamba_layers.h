@@ -1,0 +1,69 @@
+#pragma once
+
+#include <array>
+
+#include "model/layers.h"
+
+// The layers of networks that have Mamba-2: in the place of attention, beside it, or in layers of
+// one branch.
+namespace assay::layers {
+
+// With experts or without, and attention in some of the layers.
+inline constexpr auto kGraniteMamba = mamba2(C::kAttnNorm);
+inline constexpr auto kGraniteDense = gated_ffn(C::kFfnNorm, Presence::kNever);
+inline constexpr auto kGraniteHybridLayer = expert_layer(kGraniteMamba, kGraniteDense);
+inline constexpr auto kGraniteHybridMoe = expert_layer(kGraniteMamba, kRoutedAndShared);
+inline constexpr auto kGraniteHybridAttention = expert_layer(kLlamaAttention, kGraniteDense);
+inline constexpr LayerVariant kGraniteHybridVariants[] = {
+    {.ops = kGraniteHybridAttention, .tensor = "attn_q", .without = "ffn_gate_inp"},
+    {.ops = kLlamaShared, .tensor = "attn_q"},
+    {.ops = kGraniteHybridMoe, .tensor = "ffn_gate_inp"}};
+
+// Layers of one branch, which is Mamba-2; or attention without rotation, a feed-forward or experts.
+constexpr auto single_branch(const auto& ops, Checkpoint branch) {
+  return join(kAttnNorm, ops, std::array{add(C::kOutput, C::kOutput, branch)});
+}
+inline constexpr auto kMamba2Layer = single_branch(mamba2(C::kAttnNorm), C::kAttnOut);
+inline constexpr auto kNemotronHAttention = single_branch(
+    join(qkv(C::kAttnNorm, Presence::kOptional),
+         std::array{attention(C::kQ, C::kK, C::kV),
+                    linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", Presence::kOptional)}),
+    C::kAttnOut);
+inline constexpr auto kNemotronHFfn =
+    single_branch(plain_ffn(C::kAttnNorm, Presence::kOptional), C::kFfnOut);
+inline constexpr LayerVariant kNemotronHVariants[] = {
+    {.ops = kNemotronHAttention, .tensor = "attn_q"}, {.ops = kNemotronHFfn, .tensor = "ffn_up"}};
+inline constexpr auto kNemotronHExperts = single_branch(
+    join(plain_experts(C::kAttnNorm, C::kRoutedOut), plain_shared_expert(C::kAttnNorm)),
+    C::kFfnOut);
+inline constexpr LayerVariant kNemotronHMoeVariants[] = {
+    {.ops = kNemotronHAttention, .tensor = "attn_q"},
+    {.ops = kNemotronHExperts, .tensor = "ffn_gate_inp"},
+    {.ops = kNemotronHFfn, .tensor = "ffn_up"}};
+
+// Mamba-2 beside attention, both of the same norm, and the sum of the two (Falcon-H1). What the
+// state space model gives is gated, and normalised in some models alone.
+constexpr auto falcon_h1_layer(bool is_normed) {
+  std::array<OpSpec, 7> ssm = mamba2(C::kAttnNorm);
+  OpSpec gated = {
+      OpKind::kActivation, C::kSsmGated, W::kLinearValues, {C::kSsm, C::kLinearZ}, 2, {},
+      Presence::kNever};
+  gated.own_activation = ActivationKind::kSilu;
+  OpSpec ffn_norm = kFfnNorm[0];
+  ffn_norm.bare = true;
+  const OpSpec& behind = is_normed ? ssm[5] : gated;
+  return join(kAttnNorm, qkv(C::kAttnNorm, Presence::kNever),
+              std::array{rope(C::kQRope, C::kQ, W::kQ), rope(C::kKRope, C::kK, W::kKv), ssm[0],
+                         ssm[1], ssm[2], attention(C::kQRope, C::kKRope, C::kV), ssm[3], ssm[4],
+                         behind, linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output"),
+                         linear(C::kSsmOut, behind.out, W::kHidden, "ssm_out"),
+                         add(C::kMixerOut, C::kSsmOut, C::kAttnOut)},
+              add_attn(C::kMixerOut), std::array{ffn_norm},
+              gated_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
+}
+inline constexpr auto kFalconH1Layer = falcon_h1_layer(false);
+inline constexpr auto kFalconH1Normed = falcon_h1_layer(true);
+inline constexpr LayerVariant kFalconH1Variants[] = {
+    {.ops = kFalconH1Normed, .tensor = "ssm_norm"}};
+
+}  // namespace assay::layers

@@ -43,6 +43,7 @@ enum class HfRouting : uint8_t {
              // normalised
   kSigmoid,  // n_routed_experts in groups, by a sigmoid
   kStepped,  // moe_num_experts, by a softmax, in the layers of a range and a step
+  kHunyuan,  // num_experts, by a softmax; numbers of layers may be lists
 };
 
 // A number of config.json by which transformers multiplies what a module gives, or is given. GGUF

@@ -33,12 +33,13 @@ inline constexpr auto kQwen3Layer =
          rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional), add_attn(C::kAttnOut),
          kFfnNorm, gated_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
 
-inline constexpr auto kHunyuanLayer = join(
-    kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional),
+inline constexpr auto kHunyuanAttention = join(
+    qkv(C::kAttnNorm, Presence::kOptional),
     std::array{rope(C::kQRope, C::kQ, W::kQ), rope(C::kKRope, C::kK, W::kKv)}, norms_of_rotated(),
     std::array{attention(C::kQRopeNorm, C::kKRopeNorm, C::kV),
-               linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", Presence::kOptional)},
-    add_attn(C::kAttnOut), kFfnNorm, gated_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
+               linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", Presence::kOptional)});
+inline constexpr auto kHunyuanLayer =
+    expert_layer(kHunyuanAttention, gated_ffn(C::kFfnNorm, Presence::kNever));
 
 // Norms of what is added to the residual stream, and none of what is read from it.
 constexpr auto post_norm_layer(Width of_q, Width of_k) {
@@ -171,6 +172,7 @@ inline constexpr LayerVariant kGlm4MoeVariants[] = {
     {.ops = kGlm4MoeDense, .without = "ffn_gate_inp"}};
 inline constexpr auto kDots1Layer =
     expert_layer(normed_attention(W::kHead, W::kHead), kRoutedAndShared);
+inline constexpr auto kHunyuanMoeLayer = expert_layer(kHunyuanAttention, kRoutedAndShared);
 inline constexpr auto kOlmoeLayer = expert_layer(normed_attention(W::kQ, W::kKv), kRoutedFfn);
 
 inline constexpr auto kGptOssLayer =

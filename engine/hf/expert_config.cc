@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "model/hyperparameter_keys.h"
 
@@ -13,6 +16,54 @@ namespace {
 
 constexpr char kSharedLength[] = "shared_intermediate_size";  // of HfModel::shared_mlp
 
+// How many layers, the first, have no experts: by number, or by a list, which counts more.
+int64_t leading_dense(const ConfigObject& object) {
+  constexpr char kList[] = "mlp_layer_types";
+  const std::vector<std::string> types = object.texts(kList);
+  if (types.empty()) return object.whole_or_zero("first_k_dense_replace", kMaxLayers);
+  const auto sparse = std::ranges::find(types, "sparse");
+  const bool all_sparse =
+      std::all_of(sparse, types.end(), [](auto& type) { return type == "sparse"; });
+  const bool all_dense =
+      std::all_of(types.begin(), sparse, [](auto& type) { return type == "dense"; });
+  if (!all_sparse || !all_dense) {
+    object.refuse(kList, "leaves later layers without experts, or has others than dense and sparse",
+                  "Assay computes experts in all later layers");
+  }
+  return sparse - types.begin();
+}
+
+// The same number of all layers, where it is a list.
+int64_t whole_of_layers(const ConfigObject& object, const char* key, int64_t most,
+                        std::optional<int64_t> fallback) {
+  const rapidjson::Value* value = object.find(key);
+  if (value == nullptr || !value->IsArray()) return object.whole({key}, most, fallback);
+  const std::vector<int64_t> all = object.wholes(key, most);
+  const bool alike = std::ranges::adjacent_find(all, std::not_equal_to()) == all.end();
+  if (all.empty() || all.front() == 0 || !alike) {
+    object.refuse(key, "is not the same number of all layers", "Assay runs models where it is");
+  }
+  return all.front();
+}
+
+// Of hunyuan_v1_moe, whose shared expert is as wide as the others.
+void read_hunyuan(const ConfigObject& object, HfConfig& config, Keys& keys) {
+  const int64_t width = config.feed_forward_length;
+  config.n_experts = whole_of_layers(object, "num_experts", 65536, std::nullopt);
+  keys.whole(hyperparameter::kExpertCount, config.n_experts);
+  keys.whole(hyperparameter::kExpertUsedCount,
+             whole_of_layers(object, "moe_topk", config.n_experts, std::nullopt));
+  for (const char* key : {"moe_intermediate_size", "num_shared_expert"}) {
+    const int64_t usual = std::string_view(key) == "num_shared_expert" ? 1 : width;
+    if (whole_of_layers(object, key, kMaxWidth, usual) != usual) {
+      object.refuse(key, fmt::format("is not {}", usual), "transformers computes no other");
+    }
+  }
+  keys.whole(hyperparameter::kExpertFeedForwardLength, width);
+  keys.whole(hyperparameter::kSharedFeedForwardLength, width);
+  config.shares_expert = true;
+}
+
 // Of networks that have n_routed_experts, as DeepSeek's do.
 void read_shared_and_groups(const ConfigObject& object, HfConfig& config, Keys& keys) {
   const bool sigmoid = config.model->routing == HfRouting::kSigmoid;
@@ -20,11 +71,11 @@ void read_shared_and_groups(const ConfigObject& object, HfConfig& config, Keys& 
     keys.whole(hyperparameter::kSharedFeedForwardLength,
                object.whole({"moe_shared_expert_intermediate_size"}, kMaxWidth));
   } else {
-    config.n_dense_layers = object.whole_or_zero("first_k_dense_replace", kMaxLayers);
+    config.n_dense_layers = leading_dense(object);
     keys.whole(hyperparameter::kLeadingDense, config.n_dense_layers);
   }
   keys.whole(hyperparameter::kExpertSharedCount,
-             object.whole({"n_shared_experts"}, config.n_experts));
+             object.whole({"n_shared_experts", "num_shared_experts"}, config.n_experts));
   keys.real(hyperparameter::kExpertWeightsScale, object.positive({"routed_scaling_factor"}));
   keys.whole(hyperparameter::kExpertGating, sigmoid ? 2 : 1);
   keys.flag(hyperparameter::kExpertWeightsNorm, sigmoid && object.flag("norm_topk_prob"));
@@ -131,6 +182,7 @@ void read_expert_config(const ConfigObject& object, HfConfig& config, Keys& keys
   if (config.model->experts == HfExperts::kOfLayer) {
     return read_experts_beside_dense(object, config, keys);
   }
+  if (config.model->routing == HfRouting::kHunyuan) return read_hunyuan(object, config, keys);
   const KeyNames count = {"num_local_experts", "num_experts", "moe_num_experts",
                           "n_routed_experts"};
   const bool is_stated = object.find(object.present(count)) != nullptr;

@@ -33,6 +33,8 @@ OWN_NAMES["nemotron_h"] |= dict(layers_block_type=["linear_attention"] * 2)
 OWN_NAMES["falcon_h1"] = dict(mamba_d_ssm=64, mamba_n_heads=4, mamba_d_head=16, mamba_d_state=8, mamba_n_groups=2)
 OWN_NAMES["falcon_h1"] |= dict(mamba_chunk_size=4, key_multiplier=0.6, attention_out_multiplier=0.9, ssm_out_multiplier=1.2)
 OWN_NAMES["falcon_h1"] |= dict(mlp_multipliers=[0.7, 1.4], ssm_multipliers=[0.9, 1.2, 0.8, 1.3, 0.7])
+OWN_NAMES["exaone_moe"] = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, first_k_dense_replace=0)
+OWN_NAMES["hunyuan_v1_moe"] = dict(num_experts=4, moe_topk=2)
 OWN_NAMES["mamba2"] = dict(num_heads=4, head_dim=16, state_size=8, n_groups=2, chunk_size=4)
 SIZES = dict(q_lora_rank=20, kv_lora_rank=16, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10)
 OWN_NAMES |= {kind: OWN_NAMES[kind] | SIZES | dict(num_key_value_heads=4) for kind in LATENT}

@@ -49,6 +49,7 @@ GOLDENS = {
     "ernie4_5": NO_OUT,
     "ernie4_5-moe": set(),
     "exaone": NO_OUT,
+    "exaone-moe": set(),
     "falcon": PARALLEL,
     "falcon-h1": SSM - {"ssm_norm"} | {"ssm_gated"},
     "falcon-40b": PARALLEL,
@@ -65,6 +66,7 @@ GOLDENS = {
     "granitehybrid": SSM,
     "granitemoe": set(),
     "hunyuan-dense": set(),
+    "hunyuan-moe": {"k_rope"},
     "lfm2": CONV | {"ffn_out"},
     "lfm2moe": CONV | {"layer_[01]_ffn_out"},  # of layers without experts
     "mamba2": SSM,

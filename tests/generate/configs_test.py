@@ -73,6 +73,11 @@ OF_TYPE = {
     "qwen3_moe": {"num_experts": 4, "moe_intermediate_size": 32, "num_experts_per_tok": 2, "head_dim": 16},
     "olmoe": {"num_experts": 4, "num_experts_per_tok": 2},
     "hunyuan_v1_dense": {"head_dim": 16},
+    "hunyuan_v1_moe": {"head_dim": 16, "num_experts": 4, "moe_topk": 2},
+    "exaone_moe": {
+        **{"num_experts": 4, "num_experts_per_tok": 2, "num_shared_experts": 1, "moe_intermediate_size": 32},
+        **{"head_dim": 16, "first_k_dense_replace": 1, "sliding_window_pattern": 4},
+    },
     "qwen2_moe": {
         **{"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
         **{"shared_expert_intermediate_size": 48},

@@ -37,7 +37,7 @@ MODELS = (
     "llama3 mixtral qwen2.5 qwen3 qwen3moe phi2 phi3 olmo2 olmo3 olmoe granite granitemoe gpt2 gptneox starcoder "
     "starcoder2 stablelm command-r-plus cohere2 falcon nemotron arcee smollm3 exaone xverse exaone4 gemma2 gemma3 ernie4_5 seed_oss hunyuan-dense glm4 "
     "glm4moe dots1 minimax-m2 ernie4_5-moe qwen2moe gpt-oss deepseek2 deepseek3 lfm2 lfm2moe mistral3 minicpm apertus qwen35 "
-    "qwen35moe qwen3next gemma4 gemma4-moe gemma4-ple granitehybrid nemotron_h mamba2 nemotron_h_moe falcon-h1"
+    "qwen35moe qwen3next gemma4 gemma4-moe gemma4-ple granitehybrid nemotron_h mamba2 nemotron_h_moe falcon-h1 exaone-moe hunyuan-moe"
 ).split()
 GELU = {"gemma2", "gemma3", "gemma4", "gemma4-moe", "gemma4-ple", "gpt2", "gptneox", "phi2", "starcoder", "starcoder2", "falcon"}
 # What llama.cpp computes otherwise than is published stands in the way of all else.

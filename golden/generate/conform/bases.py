@@ -303,6 +303,18 @@ BASES = {
         n_routed_experts=4, n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=80, norm_topk_prob=True,
         routed_scaling_factor=1.0, num_nextn_predict_layers=0, **UNTIED
     ),
+    "hunyuan_v1_moe": common(
+        "HunYuanMoEV1ForCausalLM", "hunyuan_v1_moe", **RMS, head_dim=32, rope_theta=10000.0, rope_scaling=None,
+        num_experts=4, moe_topk=[2, 2], moe_intermediate_size=[112, 112], num_shared_expert=[1, 1],
+        use_mixed_mlp_moe=True, use_qk_norm=True, attention_bias=False, pad_token_id=0, **UNTIED
+    ),
+    "exaone_moe": common(
+        "ExaoneMoeForCausalLM", "exaone_moe", **RMS, num_hidden_layers=4, head_dim=32, rope_theta=10000.0, rope_scaling=None,
+        sliding_window=512, sliding_window_pattern="LLLG", layer_types=["sliding_attention"] * 3 + ["full_attention"],
+        first_k_dense_replace=1, mlp_layer_types=["dense"] + ["sparse"] * 3, n_group=1, topk_group=1, num_experts=4,
+        num_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=80, norm_topk_prob=True,
+        routed_scaling_factor=1.0, scoring_func="sigmoid", **UNTIED
+    ),
     "dots1": common(
         "Dots1ForCausalLM", "dots1", **RMS, num_key_value_heads=2, head_dim=32, rope_theta=10000.0, rope_scaling=None,
         attention_bias=False, sliding_window=None, first_k_dense_replace=1, n_group=1, topk_group=1,

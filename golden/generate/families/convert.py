@@ -94,6 +94,12 @@ def main(folder, out, vocabulary, type_name, published=None):
         if params["model_type"] == "granitemoehybrid":
             kinds = {"linear_attention": "mamba", "full_attention": "attention"}
             params["layer_types"] = [kinds.get(each, each) for each in params["layer_types"]]
+        if params["model_type"] == "exaone_moe":
+            params["scoring_func"] = "sigmoid"  # which published files state, and transformers' class does not know
+        if params["model_type"] == "hunyuan_v1_moe":  # published files have lists, of all layers
+            used = params.get("moe_topk", params.get("num_experts_per_tok"))
+            sizes = {"moe_intermediate_size": params["intermediate_size"], "moe_topk": used, "num_shared_expert": 1}
+            params |= {key: [value] * params["num_hidden_layers"] for key, value in sizes.items()}
         if params["model_type"] == "nemotron_h":
             letters = {"linear_attention": "M", "full_attention": "*", "mlp": "-", "moe": "E"}
             if "layers_block_type" in params:

@@ -12,6 +12,7 @@ KINDS |= {"shared_score", "shared_weight", "shared_scaled"}
 # What no module computes where the experts, their router and a dense feed-forward are modules of the layer itself.
 OF_EXPERTS = {"experts", "expert_weights", "ffn_gate", "ffn_up", "ffn_act", "expert_out"}
 SHARED = {"gate_proj": "shared_gate", "up_proj": "shared_up", "down_proj": "shared_out"}
+SHARED_MODULES = ("shared_experts", "shared_expert", "shared_mlp")
 FUSED = ("shared_gate", "shared_up")  # in one module, beside the experts'
 
 
@@ -134,7 +135,7 @@ def experts_into(model, sink):
         if is_of_layer(path):
             continue
         on_output(router, layer, "router")
-        shared = getattr(block, "shared_experts", None) or getattr(block, "shared_expert", None)
+        shared = next((part for name, part in block.named_children() if name in SHARED_MODULES), None)
         beside = getattr(model.get_submodule(path.rpartition(".")[0].rpartition(".")[0]), "shared_mlp", None)
         if beside is not None:
             on_output(experts, layer, "routed_out")

@@ -1,6 +1,6 @@
 """Families with experts."""
 
-from .family import GROUPED, HEADS, SMALL, Family, rope, yarn
+from .family import GROUPED, HEADS, SMALL, WHOLE, Family, rope, yarn
 
 LATENT = dict(
     hidden_size=64,
@@ -197,6 +197,25 @@ EXPERTS = (
             rope_parameters=rope(23456.0), use_sliding_window=False, tie_word_embeddings=False
         ),
         GAIN | {"embed_tokens": 3.0, "shared_expert_gate": 2.0},
+    ),
+    Family(
+        "exaone-moe", "ExaoneMoeConfig", 255,
+        WHOLE | dict(
+            hidden_size=32, num_hidden_layers=4, intermediate_size=48, moe_intermediate_size=16, num_experts=6, num_experts_per_tok=2,
+            num_shared_experts=1, first_k_dense_replace=1, n_group=3, topk_group=2, norm_topk_prob=True,
+            routed_scaling_factor=1.375, rms_norm_eps=0.046875, sliding_window=8, sliding_window_pattern=4,
+            layer_types=["sliding_attention"] * 3 + ["full_attention"], rope_parameters=rope(23456.0),
+            tie_word_embeddings=False
+        ),
+        GAIN | {"embed_tokens": 3.0, "down_proj": 0.6, "o_proj": 0.7},
+    ),
+    Family(
+        "hunyuan-moe", "HunYuanMoEV1Config", 252,
+        HEADS | dict(
+            hidden_size=32, intermediate_size=24, num_experts=5, moe_topk=2, rms_norm_eps=0.046875, rope_parameters=rope(23456.0),
+            attention_bias=False, tie_word_embeddings=False
+        ),
+        GAIN | {"wg.weight": 2.0},
     ),
     Family(
         "minimax-m2", "MiniMaxM2Config", 146,

@@ -323,6 +323,18 @@ FEATURES = {
         "experts of a token": dict(num_experts_per_tok=3),
         "weights of experts add up to 1": dict(norm_topk_prob=False),
     },
+    "exaone-moe": SIGMOID
+    | {
+        "rotary base": base(10000.0),
+        "groups of experts": dict(n_group=1, topk_group=1),
+        "windows, and global layers without rotation": dict(layer_types=["sliding_attention"] * 4),
+        "width of the windows": dict(sliding_window=7),
+    },
+    "hunyuan-moe": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "rotary base": base(10000.0),
+        "experts of a token": dict(moe_topk=3),
+    },
     "dots1": SIGMOID | {"rotary base": base(10000.0)},
     "gemma4-ple": {
         "epsilon": dict(rms_norm_eps=1e-5),

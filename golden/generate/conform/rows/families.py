@@ -298,6 +298,16 @@ FAMILIES = [
         UNCHANGED_WEIGHTS, use_qk_norm=True, routed_scaling_factor=2.5,
     ),
     family(
+        "exaone_moe", "K-EXAONE", BASE_10000, NO_NORM_WEIGHTS, ALL_ROTATED, NO_WINDOW, NO_CHOICE_BIAS, NO_SHARED_EXPERTS,
+        NO_ROUTED_SCALE, UNCHANGED_WEIGHTS, rope_theta=1000000.0, sliding_window=4, routed_scaling_factor=2.5,
+    ),
+    family(
+        "hunyuan_v1_moe", "Hunyuan with experts", BASE_10000, NO_HUNYUAN_NORMS,
+        misread("shared_expert", "leaves the shared expert out", tensors={"*shared_mlp.down_proj.weight": 0.0}),
+        misread("experts_used", "uses one expert of each token", {"moe_topk": [1, 1]}),
+        misread("experts_used", "uses all experts", {"moe_topk": [4, 4]}), rope_theta=1000000.0,
+    ),
+    family(
         "dots1", "dots.llm1", NO_NORM_WEIGHTS, NO_CHOICE_BIAS, NO_SHARED_EXPERTS, NO_ROUTED_SCALE, UNCHANGED_WEIGHTS,
         routed_scaling_factor=2.5,
     ),

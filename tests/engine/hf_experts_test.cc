@@ -1,0 +1,68 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "engine/hf/config.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+HfConfig config_of_type(const std::string& type, const std::string& more) {
+  return read_hf_config(R"({"model_type": ")" + type +
+                            R"(", "vocab_size": 5, "hidden_size": 8, "num_hidden_layers": 4,
+                                "num_attention_heads": 2, "num_key_value_heads": 1,
+                                "intermediate_size": 6, "num_experts": 4,
+                                "max_position_embeddings": 16)" +
+                            more + "}",
+                        "config.json");
+}
+
+// Breaks if a list of layers counted less than a number, or other lists than those were taken.
+TEST(HfExperts, LayersWithoutAreTheFirst) {
+  const auto dense = [](const std::string& more) {
+    return config_of_type("exaone_moe",
+                          R"(, "moe_intermediate_size": 3, "num_experts_per_tok": 2)" + more)
+        .n_dense_layers;
+  };
+  EXPECT_EQ(dense(R"(, "first_k_dense_replace": 2)"), 2);
+  EXPECT_EQ(dense(""), 1) << "the class's";
+  EXPECT_EQ(dense(R"(, "mlp_layer_types": ["dense", "dense", "sparse", "sparse"])"), 2);
+  EXPECT_EQ(dense(R"(, "mlp_layer_types": ["sparse", "sparse", "sparse", "sparse"])"), 0);
+  for (const char* list : {R"(["sparse", "dense", "sparse", "sparse"])", R"(["dense", "moe"])"}) {
+    EXPECT_THAT([&] { dense(R"(, "mlp_layer_types": )" + std::string(list)); },
+                ThrowsMessage<Error>(HasSubstr("key 'mlp_layer_types' leaves later layers")))
+        << list;
+  }
+}
+
+// Breaks if the first of a list were taken for all, or a width that transformers does not compute.
+TEST(HfExperts, NumbersOfLayersMayBeLists) {
+  const HfConfig read = config_of_type("hunyuan_v1_moe", R"(, "moe_topk": [3, 3, 3, 3])");
+  const auto number = [&](const std::string& key) {
+    return std::get<int64_t>(read.metadata.at("hunyuan-moe." + key));
+  };
+  EXPECT_EQ(number("expert_used_count"), 3);
+  EXPECT_EQ(number("expert_feed_forward_length"), 6);
+  EXPECT_EQ(number("expert_shared_feed_forward_length"), 6);
+  const std::pair<const char*, const char*> others[] = {
+      {R"(, "moe_topk": [3, 2, 3, 3])", "key 'moe_topk' is not the same number of all layers"},
+      {R"(, "moe_topk": [])", "key 'moe_topk' is not the same number of all layers"},
+      {R"(, "moe_topk": 5)", "key 'moe_topk' is not a whole number from 1 to 4"},
+      {R"(, "moe_topk": 2, "moe_intermediate_size": [5, 5])",
+       "key 'moe_intermediate_size' is not 6"},
+      {R"(, "moe_topk": 2, "num_shared_expert": 2)", "key 'num_shared_expert' is not 1"}};
+  for (const auto& [more, message] : others) {
+    EXPECT_THAT([&] { config_of_type("hunyuan_v1_moe", more); },
+                ThrowsMessage<Error>(HasSubstr(message)))
+        << more;
+  }
+}
+
+}  // namespace
+}  // namespace assay

@@ -308,7 +308,7 @@ void read_layers(const ConfigKeys& keys, ModelConfig& config) {
     } else {
       check_kv(keys, i, layer.ops);
     }
-    check_dense(keys, i, layer.ops);
+    if (!has_layers_without_feed_forward(architecture)) check_dense(keys, i, layer.ops);
     check_attention(keys, heads, i, layer.ops);
     check_feed_forward(keys, config, i, layer.ops);
     if (!linear.empty()) check_linear(keys, i, linear[static_cast<size_t>(i)], layer.ops);

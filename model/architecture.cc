@@ -180,7 +180,7 @@ constexpr Architecture kArchitectures[] = {
     {.name = "exaone", .layer = kBiasedQkvLayer, .rope_freqs = true},
     {.name = "xverse", .layer = kBiasedQkvLayer, .rope_pairing = RopePairing::kAdjacent},
     {.name = "hunyuan-dense", .layer = kHunyuanLayer, .rope_alpha = true},
-    {.name = "hunyuan-moe", .layer = kHunyuanMoeLayer, .rope_freqs = true, .rope_alpha = true},
+    {.name = "hunyuan-moe", .layer = kHunyuanMoeLayer, .rope_freqs = true},
     {.name = "seed_oss", .layer = kSeedOssLayer},
     {.name = "glm4", .layer = kGlm4Layer, .rope_pairing = RopePairing::kAdjacent},
     {.name = "glm4moe",

@@ -70,7 +70,8 @@ OTHERWISE = [
     (r"qwen[23]moe|qwen3next|olmoe", r"expert_weights_norm", "llama.cpp does what the architecture's first model did"),
     (r"qwen35(moe)?|qwen3next", r"rms_epsilon", "llama.cpp has it in the lengths of queries and keys, too"),
     (r"deepseek2", r"rms_epsilon", "latent norms have an epsilon of their own in transformers"),
-    (r"deepseek2", r"gating_func|group_count", "llama.cpp scores groups by two experts whatever scores these, and by a "
+    (r"nemotron_h_moe", r"gating_func", "llama.cpp takes the sigmoid that all models of it have"),
+    (r"deepseek2|exaone-moe", r"gating_func|group_count", "llama.cpp scores groups by two experts whatever scores these, and by a "
      "softmax where the file does not say how"),
     (r"deepseek2", r"rope\.scal|yarn_log", "llama.cpp has the factor of scores without a multiplier, too"),
 ]

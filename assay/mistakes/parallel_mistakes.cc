@@ -9,10 +9,11 @@ namespace assay::mistakes {
 namespace {
 
 // The layer's input for the attention's residual, and the reverse; nothing for what else an op
-// reads.
+// reads, nor in a layer without attention.
 std::optional<Op> other_stream(const Network& network, Op op) {
   const Op input = network.inputs(op).front();
   const Op residual{Checkpoint::kAttnResidual, op.layer};
+  if (find_spec(network.layer(op.layer), residual.checkpoint) == nullptr) return std::nullopt;
   if (input == residual) return layer_input(op);
   if (input == layer_input(op)) return residual;
   return std::nullopt;
@@ -78,13 +79,19 @@ bool is_product_of_stream(const Network& network, Op op) {
          (reads_norm(network, op) || other_stream(network, op).has_value());
 }
 
+// Layers may have no feed-forward: of the first that has one.
 std::string stream_text(const Network& network, double) {
-  const Op norm{Checkpoint::kFfnNorm, 0};
-  const Op up{Checkpoint::kFfnUp, 0};
-  const Op of = find_spec(network.layer(0), norm.checkpoint) != nullptr ? norm : up;
-  const bool parallel = network.inputs(of).front().checkpoint != Checkpoint::kAttnResidual;
-  return parallel ? "reads the stream after the attention: sequential in place of parallel"
-                  : "reads the stream before the attention: parallel in place of sequential";
+  constexpr const char* kSequential =
+      "reads the stream after the attention: sequential in place of parallel";
+  for (int layer = 0; layer < network.n_layers; ++layer) {
+    for (const Checkpoint first : {Checkpoint::kFfnNorm, Checkpoint::kFfnUp}) {
+      if (find_spec(network.layer(layer), first) == nullptr) continue;
+      return network.inputs({first, layer}).front().checkpoint != Checkpoint::kAttnResidual
+                 ? kSequential
+                 : "reads the stream before the attention: parallel in place of sequential";
+    }
+  }
+  return kSequential;
 }
 
 bool adds_norm(const Network& network, Op op) {

@@ -197,8 +197,8 @@ void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
   read_feed_forward(object, config, keys);
   if (attends) write_heads(object, config, keys);
   keys.real(hyperparameter::norm_eps(config.architecture->norm),
-            object.positive({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps",
-                             "norm_epsilon"}));
+            object.positive({object.own({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon",
+                                         "norm_eps", "norm_epsilon"})}));
   if (has_checkpoint(*config.architecture, Checkpoint::kConv)) {
     if (object.flag("conv_bias")) {
       object.refuse("conv_bias", "is true", "Assay computes convolutions without a bias");
@@ -236,10 +236,17 @@ void write_xielu(const HfConfig& config, Keys& keys) {
 }
 
 void read_activation(const ConfigObject& object, const HfConfig& config, Keys& keys) {
-  const KeyNames names = {"hidden_activation", "mlp_hidden_act", "hidden_act",
-                          "activation_function", "activation"};
-  const char* key = object.present(names);
-  const std::string stated = object.text({key}, "");
+  constexpr char kUsual[] = "hidden_act";
+  constexpr char kOlder[] = "hidden_activation";
+  const bool is_gemma = config.model->gelu_is_tanh;
+  const char* key =
+      is_gemma
+          ? object.present({kOlder, kUsual})
+          : object.own({kOlder, "mlp_hidden_act", kUsual, "activation_function", "activation"});
+  std::string stated = object.text({key}, "");
+  if (is_gemma && key == std::string_view(kUsual) && stated == "gelu") {
+    stated = "gelu_pytorch_tanh";
+  }
   if (stated.empty()) return;
   // gpt_oss says silu and computes a form of its own.
   if (config.architecture->activation == ActivationKind::kClampedSwiglu) return;

@@ -46,13 +46,28 @@ int64_t whole_of_layers(const ConfigObject& object, const char* key, int64_t mos
   return all.front();
 }
 
+// The name under which a number is stated that transformers takes under two; the first where
+// neither is.
+const char* either(const ConfigObject& object, const char* own, const char* other) {
+  if (!object.states(other)) return own;
+  if (!object.states(own)) return other;
+  const auto* a = object.find(own);
+  const auto* b = object.find(other);
+  if (a == nullptr || b == nullptr || *a != *b) {
+    object.refuse(other, fmt::format("is not what '{}' is, which transformers takes it for", own));
+  }
+  return own;
+}
+
 // Of hunyuan_v1_moe, whose shared expert is as wide as the others.
 void read_hunyuan(const ConfigObject& object, HfConfig& config, Keys& keys) {
   const int64_t width = config.feed_forward_length;
-  config.n_experts = whole_of_layers(object, "num_experts", 65536, std::nullopt);
+  config.n_experts = whole_of_layers(object, either(object, "num_experts", "num_local_experts"),
+                                     65536, std::nullopt);
   keys.whole(hyperparameter::kExpertCount, config.n_experts);
   keys.whole(hyperparameter::kExpertUsedCount,
-             whole_of_layers(object, "moe_topk", config.n_experts, std::nullopt));
+             whole_of_layers(object, either(object, "moe_topk", "num_experts_per_tok"),
+                             config.n_experts, std::nullopt));
   for (const char* key : {"moe_intermediate_size", "num_shared_expert"}) {
     const int64_t usual = std::string_view(key) == "num_shared_expert" ? 1 : width;
     if (whole_of_layers(object, key, kMaxWidth, usual) != usual) {

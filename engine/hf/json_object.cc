@@ -40,6 +40,13 @@ const char* ConfigObject::present(KeyNames names) const {
   return *names.begin();
 }
 
+const char* ConfigObject::own(KeyNames names) const {
+  for (const char* name : names) {
+    if (default_of(name) != nullptr) return name;
+  }
+  return present(names);
+}
+
 int64_t ConfigObject::whole(KeyNames names, int64_t most, std::optional<int64_t> fallback) const {
   const char* key = present(names);
   const auto* value = find(key);

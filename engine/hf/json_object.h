@@ -31,6 +31,9 @@ class ConfigObject {
   // The first of the names that is stated, or else that has a default; the first of all if none.
   const char* present(KeyNames names) const;
 
+  // The name that the class has, by its defaults, whatever else is stated; else as present().
+  const char* own(KeyNames names) const;
+
   // From 1 to `most`. Without a fallback the key must be there.
   int64_t whole(KeyNames names, int64_t most, std::optional<int64_t> fallback = {}) const;
   // From 0 to `most`.

@@ -38,6 +38,18 @@ void check_step_limit(const ConfigObject& object) {
   if (!is_open) object.refuse(kLimit, "bounds the steps", "Assay computes steps of any length");
 }
 
+// What is no more than the class has anyway. transformers bounds the steps of several tokens from
+// below by it, and those of a single token, which Assay computes for all, by nothing.
+void check_least_step(const ConfigObject& object, double usual) {
+  for (const char* key : {"time_step_min", "mamba_dt_min"}) {
+    const rapidjson::Value* least = object.find(key);
+    if (usual == 0.0 || least == nullptr) continue;
+    if (least->IsNumber() && least->GetDouble() >= 0.0 && least->GetDouble() <= usual) continue;
+    object.refuse(key, fmt::format("is no number up to {}", usual),
+                  "Assay computes steps of any length");
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> layer_types(const ConfigObject& object) {
@@ -108,10 +120,11 @@ void read_mamba(const ConfigObject& object, HfConfig& config, Keys& keys) {
                                       shape.n_value_heads, shape.value_width(), inner));
   }
   check_step_limit(object);
-  const KeyNames activations = {"mamba_hidden_act", "hidden_act"};
-  const std::string activation = object.text(activations, "silu");
+  check_least_step(object, config.model->least_step);
+  const char* activations = object.own({"mamba_hidden_act", "hidden_act"});
+  const std::string activation = object.text({activations}, "silu");
   if (activation != "silu" && activation != "swish") {
-    object.refuse(object.present(activations), fmt::format("is '{}'", activation),
+    object.refuse(activations, fmt::format("is '{}'", activation),
                   "Assay computes the convolution of Mamba-2 with silu");
   }
   for (const char* key : {"mamba_proj_bias", "use_bias", "projectors_bias"}) {

@@ -268,9 +268,9 @@ class RopeReader {
     }
   }
 
-  // Of hunyuan_v1_dense, whose dynamic scaling is another base.
+  // Of Hunyuan, whose dynamic scaling is another base.
   void stretch_base(const ConfigObject& parameters) {
-    if (config_.model->model_type != "hunyuan_v1_dense" || type_of(parameters) != "dynamic") {
+    if (!config_.model->stretched_base || type_of(parameters) != "dynamic") {
       parameters.refuse(kAlpha, "asks for what Assay does not compute");
     }
     base_ = stretched_base(base_, parameters.positive({kAlpha}), rope_.dimensions);

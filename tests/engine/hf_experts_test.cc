@@ -64,5 +64,33 @@ TEST(HfExperts, NumbersOfLayersMayBeLists) {
   }
 }
 
+// transformers takes a number of hunyuan_v1_moe under two names.
+TEST(HfExperts, NumbersOfHunyuanHaveTwoNames) {
+  const auto used = [](const std::string& more) {
+    return std::get<int64_t>(
+        config_of_type("hunyuan_v1_moe", more).metadata.at("hunyuan-moe.expert_used_count"));
+  };
+  EXPECT_EQ(used(R"(, "num_experts_per_tok": 3)"), 3);
+  EXPECT_EQ(used(R"(, "num_experts_per_tok": 3, "moe_topk": 3, "num_local_experts": 4)"), 3);
+  EXPECT_THAT(
+      [&] { used(R"(, "num_experts_per_tok": 3, "moe_topk": 2)"); },
+      ThrowsMessage<Error>(HasSubstr("key 'num_experts_per_tok' is not what 'moe_topk' is")));
+  EXPECT_THAT(
+      [&] { used(R"(, "moe_topk": 2, "num_local_experts": 3)"); },
+      ThrowsMessage<Error>(HasSubstr("key 'num_local_experts' is not what 'num_experts' is")));
+}
+
+// Its published files have one.
+TEST(HfExperts, AlphaOfHunyuanStretchesTheBase) {
+  const auto base = [](const std::string& more) {
+    return std::get<double>(
+        config_of_type("hunyuan_v1_moe",
+                       R"(, "moe_topk": 2, "head_dim": 8, "rope_theta": 100)" + more)
+            .metadata.at("hunyuan-moe.rope.freq_base"));
+  };
+  EXPECT_EQ(base(""), 100);
+  EXPECT_NEAR(base(R"(, "rope_scaling": {"type": "dynamic", "alpha": 8.0})"), 1600, 1e-9);
+}
+
 }  // namespace
 }  // namespace assay

@@ -96,8 +96,8 @@ struct HfModel {
   bool rotates_by_name = false;
   // Whether the heads of Mamba-2 are as wide together as the model, times `expand`.
   bool inner_is_expanded = false;
-  // The time_step_min of the class, where its network reads it; 0 where only training does.
-  double least_step = 0;
+  // Whether the network reads time_step_min, and not only its training.
+  bool bounds_steps = false;
   // Whether layers have a feed-forward, shared_mlp, beside their experts or alone, whose gate is
   // one module with what it multiplies.
   bool shared_mlp = false;
@@ -105,7 +105,7 @@ struct HfModel {
   // Its files say gelu under hidden_act and mean the form with tanh; hidden_activation goes before.
   bool gelu_is_tanh = false;
   bool stretched_base = false;  // a dynamic scaling may have alpha, which stretches the base
-  bool rotary_dim = false;  // rotary_dim may stand in the place of partial_rotary_factor
+  bool rotary_dim = false;      // rotary_dim may stand in the place of partial_rotary_factor
 };
 
 std::span<const HfModel> hf_models();

@@ -40,10 +40,12 @@ void check_step_limit(const ConfigObject& object) {
 
 // What is no more than the class has anyway. transformers bounds the steps of several tokens from
 // below by it, and those of a single token, which Assay computes for all, by nothing.
-void check_least_step(const ConfigObject& object, double usual) {
-  for (const char* key : {"time_step_min", "mamba_dt_min"}) {
+void check_least_step(const ConfigObject& object) {
+  constexpr char kLeast[] = "time_step_min";
+  const double usual = object.default_of(kLeast)->GetDouble();
+  for (const char* key : {kLeast, "mamba_dt_min"}) {
     const rapidjson::Value* least = object.find(key);
-    if (usual == 0.0 || least == nullptr) continue;
+    if (least == nullptr) continue;
     if (least->IsNumber() && least->GetDouble() >= 0.0 && least->GetDouble() <= usual) continue;
     object.refuse(key, fmt::format("is no number up to {}", usual),
                   "Assay computes steps of any length");
@@ -120,7 +122,7 @@ void read_mamba(const ConfigObject& object, HfConfig& config, Keys& keys) {
                                       shape.n_value_heads, shape.value_width(), inner));
   }
   check_step_limit(object);
-  check_least_step(object, config.model->least_step);
+  if (config.model->bounds_steps) check_least_step(object);
   const char* activations = object.own({"mamba_hidden_act", "hidden_act"});
   const std::string activation = object.text({activations}, "silu");
   if (activation != "silu" && activation != "swish") {

@@ -164,7 +164,8 @@ TEST(LayerEmbeddingsOfAConfig, AreThoseOfTransformers) {
 
 TEST(LayerEmbeddingsOfAConfig, OthersAreRefusedByName) {
   const auto refuses = [](const std::string& more, const std::string& why) {
-    EXPECT_THAT([&] { embeddings_config(", " + more); }, ThrowsMessage<Error>(HasSubstr(why))) << more;
+    EXPECT_THAT([&] { embeddings_config(", " + more); }, ThrowsMessage<Error>(HasSubstr(why)))
+        << more;
   };
   refuses(R"("hidden_size_per_layer_input": 6)",
           "'vocab_size_per_layer_input', by its default, is not vocab_size, 5");

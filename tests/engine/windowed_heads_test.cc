@@ -152,7 +152,8 @@ TEST(WindowedHeadsOfAConfig, AreThoseOfTransformers) {
 
 TEST(WindowedHeadsOfAConfig, OthersAreRefusedByName) {
   const auto refuses = [](const std::string& more, const std::string& why) {
-    EXPECT_THAT([&] { windowed_config(", " + more); }, ThrowsMessage<Error>(HasSubstr(why))) << more;
+    EXPECT_THAT([&] { windowed_config(", " + more); }, ThrowsMessage<Error>(HasSubstr(why)))
+        << more;
   };
   const std::string layers = R"("per_layer_config": )";
   refuses(layers + R"({"0": {"head_dim": 4}})", "key '2' has other heads than layers of its kind");

@@ -54,8 +54,22 @@ std::vector<Checkpoint> checkpoints_of(const Injected& injected) {
   return all;
 }
 
+// Whether any op of the network can have the fault.
+bool can_be_made(const Mistake& mistake, const Injected& injected,
+                 const mistakes::Network& network) {
+  return std::ranges::any_of(checkpoints_of(injected), [&](Checkpoint checkpoint) {
+    return !possible_ops(mistake, network, checkpoint).empty();
+  });
+}
+
+mistakes::Network network_of(const Model& model) {
+  mistakes::Network network = mistakes::Network::of_model(model, 1);
+  network.n_prompt = 1;  // prompts go through it in one
+  return network;
+}
+
 // Where a fault of the middle layer, or of all, is found: in the first op that can have it, or the
-// first from that layer on; or in that or the next layer with an op that it leaves as it is.
+// first from that layer on.
 FaultPlace find_place(const Mistake& mistake, const Injected& injected,
                       const mistakes::Network& network, int layer) {
   FaultPlace place{.checkpoint = injected.at, .layer = layer};
@@ -66,14 +80,7 @@ FaultPlace find_place(const Mistake& mistake, const Injected& injected,
     const auto after =
         std::ranges::find_if(ops, [&](mistakes::Op op) { return op.layer >= layer; });
     place.layer = std::max(after == ops.end() ? ops.back().layer : after->layer, 0);
-    return place;
-  }
-  const auto lacks = [&](int number) {
-    return find_spec(network.layer(number), place.checkpoint) == nullptr;
-  };
-  if (!is_in_layer(place.checkpoint)) return place;
-  for (int step = 0; step < network.n_layers && lacks(place.layer); ++step) {
-    place.layer = (place.layer + 1) % network.n_layers;
+    break;
   }
   return place;
 }
@@ -81,9 +88,7 @@ FaultPlace find_place(const Mistake& mistake, const Injected& injected,
 Injection inject(const Mistake& mistake, const Injected& injected, bool in_one_layer,
                  const FaultSite& site) {
   const int edited_layer = injected.edit_model ? injected.edit_model(site.model) : 0;
-  const auto network =
-      std::make_shared<mistakes::Network>(mistakes::Network::of_model(site.model, 1));
-  network->n_prompt = 1;  // prompts go through it in one
+  const auto network = std::make_shared<mistakes::Network>(network_of(site.model));
   Injection injection{
       .found_at = find_place(mistake, injected, *network, in_one_layer ? site.layer : 0),
       .hooks = hooks_of(mistake, injected.before_bias),
@@ -114,17 +119,18 @@ Fault fault_of(const Mistake& mistake, const Injected& injected) {
       .what = injected.what,
       .cause = mistake.cause,
       .in_one_layer = injected.type || (is_in_layer(injected.at) && !injected.in_every_layer),
-      .unsupported_reason =
-          [&injected](const Model& model) {
-            const std::string reason = injected.unsupported_reason(model);
-            if (!reason.empty() || injected.edit_model ||
-                std::ranges::any_of(checkpoints_of(injected), [&](Checkpoint checkpoint) {
-                  return computes(model, checkpoint);
-                })) {
-              return reason;
-            }
-            return "it has no " + std::string(checkpoint_op(injected.at));
-          },
+      .unsupported_reason = [&mistake, &injected](const Model& model) -> std::string {
+        const std::string reason = injected.unsupported_reason(model);
+        if (!reason.empty() || injected.edit_model) return reason;
+        if (std::ranges::any_of(checkpoints_of(injected), [&](Checkpoint checkpoint) {
+              return computes(model, checkpoint);
+            })) {
+          return can_be_made(mistake, injected, network_of(model))
+                     ? ""
+                     : "no op of it is computed in a way that can have it";
+        }
+        return "it has no " + std::string(checkpoint_op(injected.at));
+      },
       .type = injected.type,
       .misread = injected.misread};
   if (const auto type = injected.type) {

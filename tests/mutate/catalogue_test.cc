@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "engine/model.h"
 #include "tests/support/paths.h"
 
 namespace assay {
@@ -60,6 +62,14 @@ TEST(Catalogue, SuggestsTheNearestName) {
   EXPECT_EQ(find_fault("rope-pairing").name, "rope-pairing");
   EXPECT_THAT([] { find_fault("rope-paring"); },
               ThrowsMessage<Error>(HasSubstr("'rope-pairing' is the nearest")));
+}
+
+// Its log would be right, and say that it is not.
+TEST(Catalogue, AFaultThatNoOpCanHaveIsRefused) {
+  const Model model(
+      std::make_shared<const Gguf>(source_path("golden/hunyuan-moe/hunyuan-moe-f32.gguf")));
+  EXPECT_THAT(find_fault("inputs-bf16").unsupported_reason(model), HasSubstr("no op of it"));
+  EXPECT_EQ(find_fault("inputs-f16").unsupported_reason(model), "");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@ import unittest
 from pathlib import Path
 
 SUITE = Path(__file__).resolve().parents[2] / "conform" / "suite"
+VERDICTS = Path(__file__).resolve().parents[2] / "engines" / "verdicts.json"
 LEAST = 60  # features
 LARGEST_CASE, LARGEST_SUITE, LARGEST_MODEL = 128_000, 8_500_000, 2_000_000  # bytes
 KEYS = {"feature", "group", "title", "states", "config", "seed", "tensors", "tokens", "counterfactuals"}
@@ -62,6 +63,14 @@ class Suite(unittest.TestCase):
                     here = here[part]
 
         self.each(check)
+
+    def test_no_precision_of_the_oracle_fails(self):
+        """Breaks if a case hangs on a choice too close to call: transformers in bfloat16 would choose other experts."""
+        engines = {engine["name"]: engine for engine in json.loads(VERDICTS.read_text())["engines"]}
+        for name in ("transformers", "transformers-bf16"):
+            wrong = {cell["feature"]: cell["verdict"] for cell in engines[name]["features"]}
+            self.assertGreaterEqual(len(wrong), LEAST)
+            self.assertEqual({key: value for key, value in wrong.items() if value != "honoured"}, {}, name)
 
     def test_counterfactuals_are_known_mistakes(self):
         def check(_, case):

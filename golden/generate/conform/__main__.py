@@ -7,11 +7,11 @@ from pathlib import Path
 from assay_tap import LogWriter
 from transformers.utils import logging
 
-from . import loudness, metadata, quantised, reference
+from . import loudness, metadata, quantised, reference, steadiness
 from .case import case_text, merged, mistakes_of
 from .draws import tokens
 from .folder import write_folder
-from .rows import ROWS
+from .rows import ROWS, SEEDS
 
 SUITE = Path(__file__).resolve().parents[3] / "conform" / "suite"
 FIRST_TOKEN = 3  # what comes before has a meaning for some engines
@@ -21,6 +21,7 @@ LENGTHS = {"rotary scaling": 10, "rotary base and dimensions": 10, "sliding wind
 
 def case_of(row):
     length = row.length or LENGTHS.get(row.group, LENGTH)
+    seed = SEEDS.get(row.feature, 1)
     return {
         "feature": row.feature,
         "group": row.group,
@@ -28,9 +29,9 @@ def case_of(row):
         "states": list(row.states),
         "config": row.config,
         **({"folder": row.folder} if row.folder else {}),
-        "seed": row.seed,
+        "seed": seed,
         "tensors": reference.tensor_rows(row),
-        "tokens": list(row.tokens) or tokens(row.seed, length, FIRST_TOKEN, row.config["vocab_size"]),
+        "tokens": list(row.tokens) or tokens(seed, length, FIRST_TOKEN, row.config["vocab_size"]),
         "counterfactuals": [mistake.data() for mistake in mistakes_of(row)],
     }
 
@@ -114,6 +115,7 @@ def main():
             case, folder = cases[row.feature], models / row.feature
             expected = loudness.read_log(out / row.feature / "reference.jsonl")
             found, error, wrong = loudness.survey(options.assay, case, folder, expected)
+            wrong += steadiness.wrong(folder, case["tokens"])
             keys, why = gguf_of(options.assay, case, folder, expected)
             if quantised.is_quantised(case):
                 wrong += quantised.wrong_blocks(folder)

@@ -46,7 +46,6 @@ class Row:
     length: int = 0  # of what is drawn; that of its group if 0
     dtypes: dict = field(default_factory=dict)  # {glob: type}
     saved_names: bool = False  # tensors are called as transformers saves them, not as published files have them
-    seed: int = 1
     folder: dict = field(default_factory=dict)  # {name: content} of further JSON files of the folder
     gguf: dict = field(default_factory=dict)  # keys that the converter does not write
 

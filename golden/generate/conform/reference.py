@@ -45,8 +45,8 @@ def tensor_rows(row):
     return rows
 
 
-def run(folder, tokens):
-    """{checkpoint: float64 [tokens, n]}; the model must use every tensor of the folder, and lack none."""
+def loaded(folder):
+    """The model in float64; it must use every tensor of the folder, and lack none."""
     with doubles():
         model, loading = AutoModelForCausalLM.from_pretrained(
             folder, config=eager(folder), dtype=torch.float64, output_loading_info=True
@@ -54,4 +54,15 @@ def run(folder, tokens):
     wrong = {*loading["missing_keys"], *loading["unexpected_keys"], *loading["mismatched_keys"]}
     if wrong:
         raise RuntimeError(f"transformers lacks, or does not use, {', '.join(sorted(map(str, wrong)))}")
-    return oracle.run(model.eval(), tokens)
+    return model.eval()
+
+
+def run(folder, tokens):
+    """{checkpoint: float64 [tokens, n]}."""
+    return oracle.run(loaded(folder), tokens)
+
+
+def logits(model, tokens):
+    """float64 [tokens, vocabulary]."""
+    with doubles(), torch.no_grad():
+        return model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0].numpy()

@@ -31,7 +31,6 @@ LATENT = [
             misread("experts_used", "chooses among experts of all groups", {"n_group": 1, "topk_group": 1}),
             misread("bias_missing", "leaves the bias of the choice out", tensors={"*e_score_correction_bias": 0.0}),
         ),
-        seed=2,
     ),
     Row(
         "latent_query", GROUP, "A query of low rank", config("deepseek_v2"), ("q_lora_rank",),

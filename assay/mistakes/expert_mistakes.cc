@@ -451,7 +451,8 @@ std::vector<Mistake> expert_mistakes() {
   std::vector<Mistake> mistakes;
   mistakes.push_back(weighed_input_mistake());
   for (auto part : {weight_mistakes(), reweighing_mistakes(), choice_mistakes(), count_mistakes(),
-                    expert_order_mistakes(), router_input_mistakes(), shared_expert_mistakes()}) {
+                    expert_order_mistakes(), expert_capacity_mistakes(), router_input_mistakes(),
+                    shared_expert_mistakes()}) {
     for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
   }
   return mistakes;

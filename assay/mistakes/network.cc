@@ -425,17 +425,31 @@ Matrix Network::of_experts(const OpContext& context, const KernelHooks& hooks) c
                *reference_);
     return out;
   }
-  const std::vector<int32_t> ids =
+  std::vector<int32_t> ids =
       x.size() > 1 ? expert_ids(*x[1]) : std::vector<int32_t>(static_cast<size_t>(out.rows));
+  std::vector<bool> known(static_cast<size_t>(out.rows));
+  for (int64_t t = 0; t < out.rows; ++t) {
+    const auto own = std::span(ids).subspan(static_cast<size_t>(t * routing.n_used),
+                                            static_cast<size_t>(routing.n_used));
+    known[static_cast<size_t>(t)] = std::ranges::none_of(own, [](int32_t id) { return id < 0; });
+    if (!known[static_cast<size_t>(t)]) std::ranges::fill(own, 0);
+  }
+  if (kind_of(op) == OpKind::kWeigh) {
+    run_hooked(hooks.weigh, context,
+               WeighCall{x[0]->values.data(),
+                         ids.data(),
+                         routing,
+                         out.rows,
+                         out.values.data(),
+                         {},
+                         expert_scales(op)},
+               *reference_);
+  }
   for (int64_t t = 0; t < out.rows; ++t) {
     const int32_t* own = ids.data() + t * routing.n_used;
-    if (std::any_of(own, own + routing.n_used, [](int32_t id) { return id < 0; })) {
+    if (!known[static_cast<size_t>(t)]) {
       std::fill_n(out.row(t), out.columns, NAN);
-    } else if (kind_of(op) == OpKind::kWeigh) {
-      run_hooked(hooks.weigh, context,
-                 WeighCall{x[0]->row(t), own, routing, 1, out.row(t), {}, expert_scales(op)},
-                 *reference_);
-    } else {
+    } else if (kind_of(op) != OpKind::kWeigh) {
       check_interrupted();
       const Linear& experts = *linear(op);
       const int64_t rows = experts.rows_of_expert(routing.n_experts);

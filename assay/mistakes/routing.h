@@ -20,6 +20,9 @@ Injected routing_fault(const char* name, const char* what, Checkpoint at, const 
 // Which of a token's experts has which weight, and what is taken for which expert.
 std::vector<Mistake> expert_order_mistakes();
 
+// Tokens for which an expert has no room.
+std::vector<Mistake> expert_capacity_mistakes();
+
 // What the router reads, and scales of experts.
 std::vector<Mistake> router_input_mistakes();
 

@@ -16,8 +16,9 @@ SamplerOptions sampler_options(SamplerOptions options, const Injection& injectio
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> make_faulty_tokenizer(const Gguf& gguf, const Fault* fault) {
-  if (fault == nullptr || !fault->edit_vocabulary) return Tokenizer::from_gguf(gguf);
+std::unique_ptr<Tokenizer> make_faulty_tokenizer(const Gguf& gguf, const Fault* fault,
+                                                 std::string* unknown) {
+  if (fault == nullptr || !fault->edit_vocabulary) return Tokenizer::from_gguf(gguf, unknown);
   std::optional<Vocabulary> vocabulary = load_vocabulary(gguf);
   if (!vocabulary) return nullptr;
   fault->edit_vocabulary(*vocabulary);

@@ -14,8 +14,9 @@
 namespace assay {
 
 // The tokenizer of a file with a fault, if that has one for tokenizers; null if the file has no
-// vocabulary. `fault` may be null.
-std::unique_ptr<Tokenizer> make_faulty_tokenizer(const Gguf& gguf, const Fault* fault);
+// vocabulary. `fault` may be null; `unknown` as for Tokenizer::from_gguf().
+std::unique_ptr<Tokenizer> make_faulty_tokenizer(const Gguf& gguf, const Fault* fault,
+                                                 std::string* unknown = nullptr);
 
 // A model with a fault in it, and one sequence of tokens on its way through it.
 class Mutant {

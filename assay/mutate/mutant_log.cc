@@ -1,5 +1,7 @@
 #include "assay/mutate/mutant_log.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <memory>
 
@@ -15,8 +17,13 @@ namespace assay {
 
 MutantLog write_mutant_log(const MutantLogOptions& options) {
   const Fault& fault = find_fault(options.fault);
+  if (fault.edit_vocabulary && !options.prompt) {
+    throw Error(fmt::format("fault '{}' changes which tokens a text becomes", fault.name),
+                "--tokens", "give a text with --prompt in its place");
+  }
   const auto gguf = std::make_shared<Gguf>(options.model_path);
-  const auto tokenizer = make_faulty_tokenizer(*gguf, &fault);
+  std::string unknown;  // as in a run, ids need no tokenizer
+  const auto tokenizer = make_faulty_tokenizer(*gguf, &fault, options.prompt ? nullptr : &unknown);
   MutantLog result;
   result.tokens = options.prompt
                       ? encode_prompt(*options.prompt, tokenizer.get(), options.model_path)

@@ -14,8 +14,10 @@ TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"  
 
 def first_position(folder, count):
     """The first that a request of its own computes as the whole prompt does: LongRoPE has other factors for a prefix that
-    is no longer than the original context."""
+    is no longer than the original context, and Hunyuan's experts have room for so many tokens as the prompt is long."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    if config["model_type"] == "hunyuan_v1_moe":
+        return count - 1
     scaling = config.get("rope_parameters") or config.get("rope_scaling") or {}
     original = config.get("original_max_position_embeddings") or scaling.get("original_max_position_embeddings")
     is_longrope = "long_factor" in scaling

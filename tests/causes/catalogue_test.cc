@@ -152,8 +152,8 @@ class Catalogue : public FaultyLogs {
     for (const Fault& fault : fault_catalogue()) {
       if (!given.faults.empty() && !given.faults.contains(fault.name)) continue;
       // Faults of the tokenizer and the sampler leave the network as it is.
-      if (!fault.inject || (fault.unsupported_reason && !fault.unsupported_reason(model).empty()))
-        continue;
+      if (!fault.inject || fault.edit_vocabulary) continue;
+      if (fault.unsupported_reason && !fault.unsupported_reason(model).empty()) continue;
       // With NaN no token can be chosen: the log ends there.
       const std::string ended = error_of([&] {
         write_mutant_log({.model_path = path,

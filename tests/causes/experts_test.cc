@@ -132,6 +132,52 @@ TEST_F(CausesOfExperts, ReversedWeightsAreNoShiftOfRows) {
   }
 }
 
+// Each expert takes the tokens that weigh it most first, then those that have it second, until it
+// has as many as there would be for each if all had the same.
+class CrowdedExperts : public WrongKernels {
+ public:
+  using WrongKernels::run;
+  void run(const WeighCall& call) override {
+    right_->run(call);
+    const Routing& routing = call.routing;
+    const int64_t even = call.n_tokens * routing.n_used / routing.n_experts;
+    for (int32_t expert = 0; expert < routing.n_experts; ++expert) {
+      std::vector<int64_t> queue;
+      for (int64_t choice = 0; choice < routing.n_used; ++choice) {
+        for (int64_t t = 0; t < call.n_tokens; ++t) {
+          const int64_t slot = t * routing.n_used + choice;
+          if (call.ids[slot] == expert) queue.push_back(slot);
+        }
+      }
+      const int64_t room = std::max(routing.n_used, even);
+      for (size_t i = static_cast<size_t>(room); i < queue.size(); ++i) {
+        call.weights[queue[i]] = 0.0F;
+        ++dropped;
+      }
+    }
+  }
+
+  int dropped = 0;
+};
+
+// mistral.rs computes Hunyuan so. Three tokens are decoded one by one, of which none is dropped.
+TEST_F(CausesOfExperts, NamesWhatAnExpertHasNoRoomFor) {
+  for (const char* checkpoints : {"ops", "layers", "logits"}) {
+    const auto model = load("hunyuan-moe");
+    const auto kernels = make_reference_kernels();
+    CrowdedExperts crowded;
+    n_named_ = 9;
+    const std::string ref = log(*model, *kernels, "ref", checkpoints, kAllValues, KvType::kF32, 9);
+    const std::string got = log(*model, crowded, "got", checkpoints, kAllValues, KvType::kF32, 9);
+    EXPECT_GT(crowded.dropped, 0);
+    const Comparison comparison = compare(model.get(), ref, got, 1e-5);
+    ASSERT_THAT(comparison.causes, ElementsAre(Field(&Cause::name, "experts_used")))
+        << checkpoints << ": " << comparison.cause_hint;
+    EXPECT_THAT(comparison.causes[0].sentence,
+                testing::HasSubstr("drops tokens beyond an expert's capacity, its even share"));
+  }
+}
+
 // Each expert counts for as much as the others.
 class UniformExperts : public WrongKernels {
  public:

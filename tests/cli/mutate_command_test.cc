@@ -3,6 +3,7 @@
 
 #include "tests/cli/program.h"
 #include "tests/support/paths.h"
+#include "tests/support/tiny_model.h"
 
 namespace assay {
 namespace {
@@ -51,6 +52,23 @@ TEST_F(MutateCommand, FlagsOfTheCatalogueDoNotGoWithOneFault) {
     arguments.insert(arguments.end(), flags.begin(), flags.end());
     expect_error(arguments, "--fault excludes " + std::string(name) + "; see assay mutate --help");
   }
+}
+
+// Breaks if a log were written that has no fault.
+TEST_F(MutateCommand, AFaultOfTheTokenizerNeedsAText) {
+  expect_error(
+      {"mutate", model_, "--fault", "bos-added", "--tokens", "1,287", "--log", folder_ + "/log"},
+      "--tokens: fault 'bos-added' changes which tokens a text becomes; give a text with "
+      "--prompt in its place");
+}
+
+TEST_F(MutateCommand, IdsNeedNoTokenizerThatIsKnown) {
+  testing_support::TinyModel tiny;
+  tiny.texts["tokenizer.ggml.model"] = "a kind of its own";
+  const std::string model = tiny.write(folder_ + "/tiny.gguf");
+  const Outcome outcome = run(
+      {"mutate", model, "--tokens", "1,2,3", "--fault", "kv-k-shifted", "--log", folder_ + "/log"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
 }
 
 TEST_F(MutateCommand, WhatIsMissingIsSaid) {

@@ -65,6 +65,10 @@ FALCON_H1_SCALES = (
         misread("scale", f"leaves {name}_multiplier out", {f"{name}_multiplier": 1.0})
         for name in ("key", "attention_in", "attention_out", "ssm_in", "ssm_out")
     ),
+    misread(
+        "scale", "multiplies v by no attention_in_multiplier, and k by no key_multiplier",
+        {"attention_in_multiplier": 1.0, "key_multiplier": 4.0}
+    ),
     misread("scale", "leaves mlp_multipliers out", {"mlp_multipliers": [1.0, 1.0]}),
     misread("scale", "leaves ssm_multipliers out", {"ssm_multipliers": [1.0] * 5}),
 )

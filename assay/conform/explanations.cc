@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <utility>
 
+#include "assay/causes/find_causes.h"
 #include "assay/conform/feature_model.h"
 #include "assay/conform/output_error.h"
 #include "assay/record/run.h"
 #include "base/error.h"
+#include "engine/model.h"
 
 namespace assay {
 namespace {
@@ -16,6 +19,8 @@ namespace {
 constexpr size_t kMostMistakes = 4;
 constexpr size_t kKept = 3;
 
+// Mistakes of the feature that a search of the catalogue, of seconds, is tried beside.
+constexpr size_t kMostBeside = 6;
 constexpr double kLeftByAnother = 0.1;  // of what is left without it
 
 // What Assay's engine computes of the model in `folder` at the checkpoint.
@@ -34,16 +39,23 @@ std::string own_log(const Feature& feature, const std::string& folder,
   return path;
 }
 
-Explanation tried(std::vector<const Counterfactual*> mistakes, const Feature& feature,
-                  const std::string& folder, const TableCell& cell) {
+// Where the model with these mistakes is, of which there is one at a time.
+std::string mistaken_model(const std::vector<const Counterfactual*>& mistakes,
+                           const Feature& feature, const std::string& folder) {
   std::string config = feature.config;
   ChangedTensors tensors;
   for (const Counterfactual* each : mistakes) {
     config = patched_config(config, each->patch);
     tensors.insert(tensors.end(), each->tensors.begin(), each->tensors.end());
   }
-  const std::string model = folder + "/counterfactual";
+  std::string model = folder + "/counterfactual";
   write_feature_folder(feature, config, tensors, model);
+  return model;
+}
+
+Explanation tried(std::vector<const Counterfactual*> mistakes, const Feature& feature,
+                  const std::string& folder, const TableCell& cell) {
+  const std::string model = mistaken_model(mistakes, feature, folder);
   const double left =
       output_error(own_log(feature, model, cell.checkpoint), cell.log, cell.checkpoint).rel_l2;
   return {std::move(mistakes),
@@ -69,6 +81,24 @@ std::vector<Explanation> longer_explanations(const std::vector<Explanation>& sho
   }
   std::ranges::stable_sort(result, {}, &Explanation::left);
   return result;
+}
+
+// What is between the mistakes' model and the log, if it is one mistake of the catalogue.
+std::optional<MixedExplanation> beside(std::vector<const Counterfactual*> mistakes,
+                                       const Feature& feature, double most,
+                                       const std::string& folder, const TableCell& cell) {
+  const std::string path = mistaken_model(mistakes, feature, folder);
+  const std::string log = own_log(feature, path, cell.checkpoint);
+  const double error = output_error(log, cell.log, cell.checkpoint).rel_l2;
+  if (!std::isfinite(error)) return {};
+  Comparison comparison = compared(log, cell.log, most);
+  const Model model(std::make_shared<Gguf>(path));
+  find_causes(&model, comparison);
+  if (comparison.causes.empty()) return {};
+  const Cause& cause = comparison.causes.front();
+  const double left = std::sqrt(std::max(0.0, 1.0 - cause.explained)) * error;
+  if (cause.name == kRounding || !(left <= most)) return {};
+  return MixedExplanation{{std::move(mistakes), error}, cause, left};
 }
 
 std::string joined(const Explanation& explanation, std::string Counterfactual::*member,
@@ -101,6 +131,29 @@ std::vector<Explanation> best_explanations(const Feature& feature, double clean,
     last = longer_explanations(last, feature, folder, cell);
     if (last.empty()) break;
     if (last.front().left <= kLeftByAnother * best.front().left) best = last;
+  }
+  return best;
+}
+
+std::optional<MixedExplanation> mixed_explanation(const Feature& feature, double most,
+                                                  const std::string& folder,
+                                                  const TableCell& cell) {
+  std::vector<std::vector<const Counterfactual*>> sets;
+  for (Explanation& single : explanations(feature, folder, cell)) {
+    if (sets.size() < kMostBeside) sets.push_back(std::move(single.mistakes));
+  }
+  if (feature.counterfactuals.size() > 1) {
+    std::vector<const Counterfactual*>& all = sets.emplace_back();
+    for (const Counterfactual& each : feature.counterfactuals) all.push_back(&each);
+  }
+  std::optional<MixedExplanation> best;
+  for (std::vector<const Counterfactual*>& set : sets) {
+    try {
+      auto found = beside(std::move(set), feature, most, folder, cell);
+      if (found && (!best || found->left < best->left)) best = std::move(found);
+    } catch (const Error&) {
+      continue;  // some that make no sense together, or a log of another model
+    }
   }
   return best;
 }

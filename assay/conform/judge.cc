@@ -22,7 +22,6 @@
 namespace assay {
 namespace {
 
-constexpr char kRounding[] = "rounding";
 constexpr double kLeftByExplanation = 0.1;
 constexpr double kLeftWhereRounded = 1.0 / 3.0;
 // Of explanations that leave so nearly the same, none is preferred.
@@ -64,21 +63,28 @@ void explain(const Feature& feature, const Precision& precision, const std::stri
     cell.text = problem.what();
     return;
   }
-  if (comparison.causes.empty()) return;
-  const Cause& cause = comparison.causes.front();
-  // Rounding is no mistake: how far it may lead decides.
-  if (cause.name == kRounding && (!full || error <= precision.tolerance)) {
-    cell.text = cause.sentence;
-    return;
-  }
-  // What explains nearly all squares may leave far more than rounding does.
-  if (!(std::sqrt(std::max(0.0, 1.0 - cause.explained)) * error <= most)) {
+  if (!comparison.causes.empty()) {
+    const Cause& cause = comparison.causes.front();
+    // Rounding is no mistake: how far it may lead decides.
+    if (cause.name == kRounding && (!full || error <= precision.tolerance)) {
+      cell.text = cause.sentence;
+      return;
+    }
+    // What explains nearly all squares may leave far more than rounding does.
+    if (std::sqrt(std::max(0.0, 1.0 - cause.explained)) * error <= most) {
+      cell.finding = Finding::kMisread;
+      cell.cause = cause.name;
+      cell.text = cause.sentence;
+      return;
+    }
     cell.text = "in part, " + cause.sentence;
-    return;
   }
+  if (!full) return;  // a mistake and rounding explain too much
+  const auto mixed = mixed_explanation(feature, most, folder, cell);
+  if (!mixed) return;
   cell.finding = Finding::kMisread;
-  cell.cause = cause.name;
-  cell.text = cause.sentence;
+  cell.cause = causes_of(mixed->feature) + ", " + mixed->cause.name;
+  cell.text = text_of(mixed->feature) + ", and " + mixed->cause.sentence;
 }
 
 // Of several sequences, none of which is known to be of the case's tokens, nothing was compared.

@@ -7,6 +7,7 @@
 
 #include "assay/mistakes/mistake.h"
 #include "assay/mistakes/number_text.h"
+#include "assay/mistakes/rotation.h"
 #include "kernels/half.h"
 
 // Of any op's output: scales, layouts, shifts, roundings.
@@ -139,27 +140,6 @@ Matrix turned(const Matrix& right, int64_t a, int64_t b) {
   for (int64_t t = 0; t < out.rows; ++t) {
     for (int64_t i = 0; i < a; ++i) {
       for (int64_t j = 0; j < b; ++j) out.row(t)[i * b + j] = right.row(t)[j * a + i];
-    }
-  }
-  return out;
-}
-
-// Within each head, from where it is rotated on, [pairs, 2] written as [2, pairs] or the other way
-// round.
-Matrix turned_heads(const Network& network, const Matrix& right, bool to_halves) {
-  Matrix out = right;
-  const int64_t head_dim = network.head_dim;
-  const int64_t first = network.rope ? network.rope->first_turned : 0;
-  const int64_t pairs = (head_dim - first) / 2;
-  for (int64_t t = 0; t < out.rows; ++t) {
-    for (int64_t head = first; head + 2 * pairs <= out.columns; head += head_dim) {
-      for (int64_t p = 0; p < pairs; ++p) {
-        for (int64_t part = 0; part < 2; ++part) {
-          const int64_t adjacent = head + 2 * p + part;
-          const int64_t halves = head + part * pairs + p;
-          out.row(t)[to_halves ? halves : adjacent] = right.row(t)[to_halves ? adjacent : halves];
-        }
-      }
     }
   }
   return out;

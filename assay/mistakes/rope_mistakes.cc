@@ -283,6 +283,45 @@ std::vector<Mistake> angle_roundings() {
   return mistakes;
 }
 
+bool is_biased_and_rotated(const Network& network, Op op) {
+  const bool of_qk = op.checkpoint == Checkpoint::kQ || op.checkpoint == Checkpoint::kK;
+  return of_qk && network.head_dim > 2 && network.rotary() && network.has_bias(op);
+}
+
+// The rows of Q and K are put in another order for the rotation, their biases are not.
+Mistake bias_order_mistake(bool to_halves) {
+  Mistake mistake = {
+      .cause = "rope_pairing",
+      .text =
+          plainly(to_halves ? "has the bias in the order of rotary halves, not of adjacent pairs"
+                            : "has the bias in the order of adjacent pairs, not of rotary halves"),
+      .edit = {.matmul =
+                   [to_halves](const OpContext& context, MatmulCall call, Kernels& kernels) {
+                     Matrix bias(1, call.bias == nullptr ? 0 : call.w.rows);
+                     std::copy_n(call.bias, bias.columns, bias.row(0));
+                     bias = turned_heads(context.network, bias, to_halves);
+                     if (call.bias != nullptr) call.bias = bias.values.data();
+                     kernels.run(call);
+                   }},
+      .possible = is_biased_and_rotated};
+  if (!to_halves) return mistake;
+  mistake.faults = {
+      {.name = "qk-bias-order",
+       .group = FaultGroup::kRotary,
+       .what = "the biases of Q and K are in the order of halves where pairs are adjacent, and the "
+               "reverse",
+       .at = Checkpoint::kQ,
+       .unsupported_reason = [](const Model& model) -> std::string {
+         const std::string reason = needs_rotary(model);
+         if (!reason.empty()) return reason;
+         const bool biased = model.layers.front().linear(Checkpoint::kQ).bias != nullptr;
+         return biased ? "" : "its queries have no bias";
+       },
+       .also = {Checkpoint::kK},
+       .in_arguments = true}};
+  return mistake;
+}
+
 }  // namespace
 
 std::vector<Mistake> rope_mistakes() {
@@ -295,7 +334,9 @@ std::vector<Mistake> rope_mistakes() {
              pairing == RopePairing::kAdjacent ? RopePairing::kHalves : RopePairing::kAdjacent;
        }),
        .faults = {of_both("rope-pairing",
-                          "rotary pairs adjacent where they are halves, and the reverse")}}};
+                          "rotary pairs adjacent where they are halves, and the reverse")}},
+      bias_order_mistake(true),
+      bias_order_mistake(false)};
   for (auto part : {rope_scaling_mistakes(), position_mistakes(), base_mistakes()}) {
     for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
   }

@@ -30,6 +30,25 @@ KernelHooks rotated(std::function<void(Rotation&, const OpContext&)> edit) {
   }};
 }
 
+Matrix turned_heads(const Network& network, const Matrix& right, bool to_halves) {
+  Matrix out = right;
+  const int64_t head_dim = network.head_dim;
+  const int64_t first = network.rope ? network.rope->first_turned : 0;
+  const int64_t pairs = (head_dim - first) / 2;
+  for (int64_t t = 0; t < out.rows; ++t) {
+    for (int64_t head = first; head + 2 * pairs <= out.columns; head += head_dim) {
+      for (int64_t p = 0; p < pairs; ++p) {
+        for (int64_t part = 0; part < 2; ++part) {
+          const int64_t adjacent = head + 2 * p + part;
+          const int64_t halves = head + part * pairs + p;
+          out.row(t)[to_halves ? halves : adjacent] = right.row(t)[to_halves ? adjacent : halves];
+        }
+      }
+    }
+  }
+  return out;
+}
+
 Injected of_both(std::string name, std::string what, double parameter) {
   return {.name = std::move(name),
           .group = FaultGroup::kRotary,

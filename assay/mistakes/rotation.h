@@ -19,6 +19,10 @@ struct Rotation {
 // A call with other settings or positions.
 KernelHooks rotated(std::function<void(Rotation&, const OpContext&)> edit);
 
+// Within each head, from where it is rotated on, [pairs, 2] written as [2, pairs] or the other way
+// round.
+Matrix turned_heads(const Network& network, const Matrix& right, bool to_halves);
+
 // A fault in how Q and K of one layer are turned; found at Q, which is turned first.
 Injected of_both(std::string name, std::string what, double parameter = 0);
 // A fault in the table of angles, which all layers share.

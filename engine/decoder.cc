@@ -39,7 +39,8 @@ bool Decoder::is_common(const ModelConfig& config, const Weights& weights) {
       config.activation == (gated ? ActivationKind::kSilu : ActivationKind::kGeluTanh);
   return architecture.multipliers == 0 && config.embedding_factor() == 1.0F && common_activation &&
          config.attention_soft_cap == 0.0F && config.logit_soft_cap == 0.0F &&
-         config.attention_temperature == 0.0F && weights.output.bias == nullptr &&
+         config.attention_temperature == 0.0F && config.max_alibi_bias == 0.0 &&
+         weights.output.bias == nullptr &&
          std::ranges::all_of(config.layers, [&](const LayerConfig& layer) {
            return layer.ops == first.ops && layer.window == first.window && !layer.local_rope &&
                   !layer.own_heads;

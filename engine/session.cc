@@ -301,6 +301,10 @@ void Session::run_op(const OpSpec& op, int layer, const TokenRange& tokens) {
     case OpKind::kWeigh:
       route(op, layer, tokens);
       break;
+    case OpKind::kSpread:
+      kernels_.run(SpreadCall{x, second, tokens.count, config_.routing.n_used,
+                              config_.embedding_length, out, here});
+      break;
     case OpKind::kExpertLinear:
       run_experts(op, layer, tokens);
       break;

@@ -45,7 +45,7 @@ void Session::run_experts(const OpSpec& op, int layer, const TokenRange& tokens)
   const int64_t rows = experts.rows_of_expert(n_experts);
   const int64_t columns = experts.weight.columns;
   const bool input_per_slot =
-      find_spec(config_.layer(layer).ops, op.in[0])->width == Width::kExpertInner;
+      is_of_used_experts(find_spec(config_.layer(layer).ops, op.in[0])->width);
   std::vector<int32_t> order(static_cast<size_t>(slots));  // slots, by expert
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, {},

@@ -140,30 +140,65 @@ struct KvView {
   const void* v = nullptr;
 };
 
+// The slopes of ALiBi (Press, Smith & Lewis 2022), by which a head's scores fall with the distance
+// of the key. Those of 2^n heads are a geometric series that ends at 2^-max_bias; where there are
+// more, the further heads have every second slope of twice as many.
+struct AlibiSlopes {
+  int64_t n_first = 0;  // heads of the series; 0: there is no bias
+  double first = 1.0;   // ratio of the series
+  double further = 1.0;
+
+  static AlibiSlopes of(double max_bias, int64_t n_heads) {
+    AlibiSlopes slopes{1};
+    while (2 * slopes.n_first <= n_heads) slopes.n_first *= 2;
+    slopes.first = std::exp2(-max_bias / static_cast<double>(slopes.n_first));
+    slopes.further = std::exp2(-max_bias / static_cast<double>(2 * slopes.n_first));
+    return slopes;
+  }
+  // By products alone, which are the same on every device.
+  double of_head(int64_t head) const {
+    const bool is_first = head < n_first;
+    const int64_t power = is_first ? head + 1 : 2 * (head - n_first) + 1;
+    double slope = 1.0;
+    for (int64_t i = 0; i < power; ++i) slope *= is_first ? first : further;
+    return slope;
+  }
+  bool operator==(const AlibiSlopes&) const = default;
+};
+
 struct AttentionShape {
   int64_t n_heads = 0;
   int64_t n_kv_heads = 0;  // divides n_heads; query head h reads kv head h / (n_heads / n_kv_heads)
   int64_t head_dim = 0;
   float scale = 0.0F;
-  int64_t window = 0;         // a query at p sees keys in (p - window, p]; 0: all up to p
+  int64_t window = 0;         // a query at p sees keys from first_key(p) on; 0: all up to p
   float soft_cap = 0.0F;      // scores become soft_cap tanh(score / soft_cap); 0: they stay
   int64_t own_value_dim = 0;  // of a value; 0: head_dim
-  // The scores of a query at p are multiplied by 1 + temperature ln(1 + floor(p / span)), too
-  // (Llama 4, Ministral 3); 0: they are not.
+  // The scores of a query at p are multiplied by 1 + temperature ln(1 + floor((p + offset) /
+  // span)), too (Llama 4, Ministral 3); 0: they are not.
   float temperature = 0.0F;
   int64_t temperature_span = 0;
+  int64_t temperature_offset = 0;
+  bool chunked = false;    // windows begin at multiples of their length (Llama 4), and do not slide
+  AlibiSlopes alibi = {};  // a head's slope times (key - p) is added to its scores, capped or not
 
   int64_t value_dim() const { return own_value_dim == 0 ? head_dim : own_value_dim; }
   // Of the scores of a query at `position`.
   float scale_at(int64_t position) const {
     if (temperature == 0.0F) return scale;
-    const auto spans = static_cast<double>(position / temperature_span);
+    const auto spans = static_cast<double>((position + temperature_offset) / temperature_span);
     return static_cast<float>(scale * (1.0 + temperature * std::log1p(spans)));
   }
   // How many positions from `position` on have the same scale.
   int64_t positions_of_scale(int64_t position) const {
     if (temperature == 0.0F) return std::numeric_limits<int64_t>::max();
-    return temperature_span - position % temperature_span;
+    return temperature_span - (position + temperature_offset) % temperature_span;
+  }
+  // The first key that a query at `position` sees.
+  int64_t first_key(int64_t position) const {
+    if (window <= 0) return 0;
+    const int64_t first = chunked ? position - position % window : position - window + 1;
+    return first > 0 ? first : 0;
   }
 };
 
@@ -323,6 +358,7 @@ struct Routing {
   float scale = 1.0F;         // the weights are multiplied by this
   int64_t n_groups = 1;       // equal parts of the experts, of which
   int64_t n_groups_used = 1;  // only the best may be chosen from
+  double jitter = 0.0;        // of kSparseMixer
   bool operator==(const Routing&) const = default;
 };
 
@@ -351,10 +387,22 @@ struct WeighCall {
   const float* scales = nullptr;
 };
 
+// out[t, j, :] = weights[t, j] * x[t, :]: what each of a token's experts is given where the weights
+// are on their inputs (Llama 4).
+struct SpreadCall {
+  const float* x = nullptr;        // [n_tokens, width]
+  const float* weights = nullptr;  // [n_tokens, n_used]
+  int64_t n_tokens = 0;
+  int64_t n_used = 0;
+  int64_t width = 0;
+  float* out = nullptr;  // [n_tokens, n_used, width]
+  OpSite site = {};
+};
+
 // out[t, :] = sum_j weights[t, j] * x[t, j, :], in the order of j.
 struct MixCall {
   const float* x = nullptr;        // [n_tokens, n_used, width]
-  const float* weights = nullptr;  // [n_tokens, n_used]
+  const float* weights = nullptr;  // [n_tokens, n_used]; null: all are 1
   int64_t n_tokens = 0;
   int64_t n_used = 0;
   int64_t width = 0;

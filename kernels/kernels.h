@@ -48,6 +48,7 @@ class Kernels {
   virtual void run(const SsmCall& call) = 0;
   virtual void run(const ActivateCall& call) = 0;
   virtual void run(const AddCall& call) = 0;
+  virtual void run(const SpreadCall& call) = 0;
   virtual void run(const MixCall& call) = 0;
   // These two are computed in double on the host, by every backend.
   virtual void run(const SelectCall& call);

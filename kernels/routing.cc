@@ -21,6 +21,23 @@ std::vector<double> softmax(std::span<const float> scores) {
   return shares;
 }
 
+// What the expert of `ids[slot]` has of a softmax over itself and those of the experts that are not
+// in front of it in `ids` whose scores are below its own by at most 2 jitter of the greater of the
+// two, without the sign.
+double share_among_near(std::span<const float> scores, std::span<const int32_t> ids, size_t slot,
+                        double jitter) {
+  const double best = scores[static_cast<size_t>(ids[slot])];
+  const std::span<const int32_t> before = ids.first(slot);
+  double sum = 0.0;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    if (std::ranges::find(before, static_cast<int32_t>(i)) != before.end()) continue;
+    const double score = scores[i];
+    if ((best - score) / std::max(std::abs(score), best) > 2.0 * jitter) continue;
+    sum += std::exp(score - best);
+  }
+  return 1.0 / sum;
+}
+
 std::vector<double> gated(std::span<const float> scores, Gating gating) {
   if (gating == Gating::kSoftmax) return softmax(scores);
   std::vector<double> values(scores.begin(), scores.end());
@@ -96,6 +113,10 @@ void Kernels::run(const WeighCall& call) {
       std::vector<float> used;
       for (const int32_t id : ids) used.push_back(scores[static_cast<size_t>(id)]);
       weights = softmax(used);
+    } else if (call.routing.gating == Gating::kSparseMixer) {
+      for (size_t j = 0; j < n_used; ++j) {
+        weights.push_back(share_among_near(scores, ids, j, call.routing.jitter));
+      }
     } else {
       const std::vector<double> values = gated(scores, call.routing.gating);
       for (const int32_t id : ids) weights.push_back(values[static_cast<size_t>(id)]);

@@ -59,6 +59,7 @@ constexpr std::string_view kOps[kCheckpoints] = {
     "router",
     "experts",
     "expert_weights",
+    "expert_in",
     "ffn_gate",
     "ffn_up",
     "ffn_act",

@@ -60,6 +60,7 @@ enum class Checkpoint : uint8_t {
   kRouter,
   kExperts,
   kExpertWeights,
+  kExpertIn,
   kFfnGate,
   kFfnUp,
   kFfnAct,

@@ -33,8 +33,9 @@ enum class OpKind : uint8_t {
                 // in a tensor, if it names one that the file has
   kSelect,      // the ids of the experts with the highest scores
   kWeigh,       // the weights of those experts; or of the shared one, by its score alone
+  kSpread,      // the first input times the weight of each of the token's experts
   kExpertLinear,  // as kLinear, by the matrices of each token's experts, one after the other
-  kMix,           // the sum of the experts' results, times their weights
+  kMix,           // the sum of the experts' results, times their weights where it reads these
 };
 
 // Whether an op reads inputs at earlier positions, too: those from first_read_back() on.
@@ -48,9 +49,10 @@ constexpr bool has_state(OpKind kind) {
   return kind == OpKind::kDelta || kind == OpKind::kSsm;
 }
 
-// How the scores of experts become weights: a softmax over all of them, a sigmoid of each, or a
-// softmax over those that are used.
-enum class Gating : uint8_t { kSoftmax, kSigmoid, kSoftmaxOfUsed };
+// How the scores of experts become weights: a softmax over all of them, a sigmoid of each, a
+// softmax over those that are used, or for each of two a softmax over the expert itself and those
+// behind it whose scores are near (SparseMixer-v2: Liu et al. 2024).
+enum class Gating : uint8_t { kSoftmax, kSigmoid, kSoftmaxOfUsed, kSparseMixer };
 
 enum class NormKind : uint8_t { kRms, kLayer };
 
@@ -101,6 +103,11 @@ enum class Width : uint8_t {
   kPle,       // embedding_length_per_layer_input
   kSsmGroup,  // values of the heads that read one key head, of kSsm
 };
+
+// Whether it has a part for each of a token's experts.
+constexpr bool is_of_used_experts(Width width) {
+  return width == Width::kExpertInner || width == Width::kExpertHidden;
+}
 
 // Whether a model file has a tensor.
 enum class Presence : uint8_t { kNever, kOptional, kAlways };

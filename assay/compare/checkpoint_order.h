@@ -25,9 +25,9 @@ struct CheckpointName {
 CheckpointName parse_checkpoint_name(std::string_view name);
 
 // Those that have a part for each of a token's experts, in the order of their ids.
-inline constexpr Checkpoint kByExpert[] = {Checkpoint::kExpertWeights, Checkpoint::kFfnGate,
-                                           Checkpoint::kFfnUp, Checkpoint::kFfnAct,
-                                           Checkpoint::kExpertOut};
+inline constexpr Checkpoint kByExpert[] = {Checkpoint::kExpertWeights, Checkpoint::kExpertIn,
+                                           Checkpoint::kFfnGate,       Checkpoint::kFfnUp,
+                                           Checkpoint::kFfnAct,        Checkpoint::kExpertOut};
 
 // Whether it holds the ids of a token's experts: numbers, of which 121 is not near 122.
 bool is_experts(const CheckpointName& name);

@@ -51,6 +51,7 @@ struct KernelHooks {
   Hook<AddCall> add = {};
   Hook<AddCall> scale = {};     // of calls without `a`, which only multiply
   Hook<ActivateCall> cap = {};  // of kSoftCap; `activate` of all others
+  Hook<SpreadCall> spread = {};
   Hook<MixCall> mix = {};
   Hook<SelectCall> select = {};
   Hook<WeighCall> weigh = {};

@@ -125,6 +125,10 @@ void FaultyKernels::run(const AddCall& call) {
   run_edited(call.a == nullptr ? &KernelHooks::scale : &KernelHooks::add, call, call.count);
 }
 
+void FaultyKernels::run(const SpreadCall& call) {
+  run_edited(&KernelHooks::spread, call, call.n_tokens * call.n_used * call.width);
+}
+
 void FaultyKernels::run(const MixCall& call) {
   run_edited(&KernelHooks::mix, call, call.n_tokens * call.width);
 }
@@ -138,6 +142,8 @@ void FaultyKernels::run(const SelectCall& call) {
 
 void FaultyKernels::run(const WeighCall& call) {
   run_on_host(&KernelHooks::weigh, call);
+  keep({call.site.checkpoint, call.site.layer},
+       {call.weights, call.n_tokens, call.routing.n_used, call.site.first_position});
 }
 
 }  // namespace assay

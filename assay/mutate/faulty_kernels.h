@@ -41,6 +41,7 @@ class FaultyKernels : public Kernels {
   void run(const SsmCall& call) override;
   void run(const ActivateCall& call) override;
   void run(const AddCall& call) override;
+  void run(const SpreadCall& call) override;
   void run(const MixCall& call) override;
   void run(const SelectCall& call) override;
   void run(const WeighCall& call) override;

@@ -29,6 +29,7 @@ struct Query {
   Real* run;     // [value_dim, rounded up to 16]: the sum over the current run of keys
   Real* total;   // [the same]: that over all earlier runs
   float sink;    // a score without a key; -infinity: none
+  double slope;  // of ALiBi; 0: none
   Real weight_sum;
 };
 
@@ -141,6 +142,10 @@ void softmax(Query<typename Sums::Real>& query, float soft_cap) {
       const F32x16 squeezed = tanh(Sums::floats(div(load(scores + i), cap)));
       store(scores + i, mul(cap, Sums::lanes(squeezed)));
     }
+  }
+  if (query.slope != 0.0) {
+    const auto slope = static_cast<Real>(query.slope);
+    for (int64_t i = 0; i < n; ++i) scores[i] += slope * static_cast<Real>(i + 1 - n);
   }
   for (int64_t i = n; i < padded; ++i) scores[i] = -__builtin_inff();
   const Lanes sink = splat(static_cast<Real>(query.sink));
@@ -266,12 +271,14 @@ Query<Real> make_query(const AttentionCall& a, int64_t kv_head, int64_t index, R
   Query<Real> query;
   query.q = a.q + head * a.shape.head_dim;
   query.out = a.out + head * a.shape.value_dim();
-  query.first_key = a.shape.window > 0 ? greater(0, position - a.shape.window + 1) : 0;
+  query.first_key = a.shape.first_key(position);
   query.end_key = position + 1;
   query.scores = scratch;
   query.run = scratch + round_up_to_16(max_keys(a));
   query.total = query.run + width;
-  query.sink = a.sinks == nullptr ? -__builtin_inff() : a.sinks[kv_head * heads + index % heads];
+  const int64_t of_token = kv_head * heads + index % heads;
+  query.sink = a.sinks == nullptr ? -__builtin_inff() : a.sinks[of_token];
+  query.slope = a.shape.alibi.n_first > 0 ? a.shape.alibi.of_head(of_token) : 0.0;
   query.weight_sum = 0.0F;
   for (int64_t d = 0; d < width; ++d) query.run[d] = query.total[d] = 0.0F;
   return query;

@@ -148,11 +148,21 @@ class CpuKernels final : public Kernels {
     });
   }
 
+  void run(const SpreadCall& call) override {
+    share(call.n_tokens * call.n_used, call.width, [&](int64_t first, int64_t last) {
+      for (int64_t row = first; row < last; ++row) {
+        f_.add_scaled(nullptr, call.x + row / call.n_used * call.width, call.weights[row],
+                      call.width, call.out + row * call.width);
+      }
+    });
+  }
+
   void run(const MixCall& call) override {
     share(call.n_tokens, call.n_used * call.width, [&](int64_t first, int64_t last) {
       for (int64_t t = first; t < last; ++t) {
-        f_.mix(call.x + t * call.n_used * call.width, call.weights + t * call.n_used, call.n_used,
-               call.width, call.out + t * call.width);
+        const float* weights = call.weights == nullptr ? nullptr : call.weights + t * call.n_used;
+        f_.mix(call.x + t * call.n_used * call.width, weights, call.n_used, call.width,
+               call.out + t * call.width);
       }
     });
   }

@@ -167,10 +167,11 @@ inline void add_scaled(const float* a, const float* b, float scale, int64_t coun
 
 // One token's.
 inline void mix(const float* x, const float* weights, int64_t n_used, int64_t width, float* out) {
-  const F32x16 first = splat(weights[0]);
+  const auto weight_of = [&](int64_t j) { return splat(weights == nullptr ? 1.0F : weights[j]); };
+  const F32x16 first = weight_of(0);
   map(x, width, out, [&](F32x16 v) { return mul(first, v); });
   for (int64_t j = 1; j < n_used; ++j) {
-    const F32x16 weight = splat(weights[j]);
+    const F32x16 weight = weight_of(j);
     map(x + j * width, out, width, out, [&](F32x16 v, F32x16 sum) { return fma(weight, v, sum); });
   }
 }

@@ -126,12 +126,14 @@ ASSAY_KERNEL(kAttentionThreads, kScoreBlocks<Number>, score_kernel,
     __syncthreads();
   }
   const int64_t key = first_key + lane;
+  const auto slope = static_cast<Number>(a.keys.slope(head));
   ASSAY_UNROLL
   for (int i = 0; i < kQueries; ++i) {
     const int64_t token = first_token + warp * kQueries + i;
     const int64_t position = a.first_of(token);
     Number score = sum_of_lanes(sums[i]) * a.keys.shape.scale;
     if (a.keys.shape.soft_cap > 0.0F) score = soft_capped(score, a.keys.shape.soft_cap);
+    if (slope > 0) score = score + slope * static_cast<Number>(key - position);
     const int64_t at = key - a.keys.first_key(position);
     if (token >= a.n_tokens || key > position || at < 0) continue;
     a.scores[a.index(token, head) * a.max_keys + at] = score;
@@ -324,12 +326,11 @@ template <class Number>
 void attend_in(Device& device, const AttentionCall& call, Number* scratch) {
   const AttentionShape& shape = call.shape;
   const int64_t max_keys = attention_keys(shape, call.first_position, call.n_tokens);
-  const int64_t hidden = shape.window > 0 ? call.first_position - shape.window + 1 : 0;
   const Queries<Number> queries = {call.q,
                                    keys_of(call.kv, shape),
                                    call.first_position,
                                    call.n_tokens,
-                                   hidden > 0 ? hidden : 0,
+                                   shape.first_key(call.first_position),
                                    max_keys,
                                    scratch,
                                    scratch + call.n_tokens * shape.n_heads * max_keys,

@@ -23,9 +23,23 @@ struct Keys {
   Global<const uint8_t> v;
   AttentionShape shape;
 
+  // As AttentionShape::first_key().
   __device__ int64_t first_key(int64_t position) const {
-    const int64_t first = position - shape.window + 1;
-    return shape.window > 0 && first > 0 ? first : 0;
+    if (shape.window <= 0) return 0;
+    const int64_t first =
+        shape.chunked ? position - position % shape.window : position - shape.window + 1;
+    return first > 0 ? first : 0;
+  }
+  // As AlibiSlopes::of_head(); 0 where there is no bias.
+  __device__ double slope(int64_t head) const {
+    const bool is_first = head < shape.alibi.n_first;
+    const int64_t power = is_first ? head + 1 : 2 * (head - shape.alibi.n_first) + 1;
+    double slope = shape.alibi.n_first > 0 ? 1.0 : 0.0;
+    ASSAY_NO_UNROLL
+    for (int64_t i = 0; i < power && slope > 0.0; ++i) {
+      slope = slope * (is_first ? shape.alibi.first : shape.alibi.further);
+    }
+    return slope;
   }
   // The head of keys and values that a query's head reads. A division, which loops are to be
   // spared.

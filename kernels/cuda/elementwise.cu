@@ -60,14 +60,22 @@ __global__ void store_f16_kernel(Global<const float> x, int64_t count, Global<ui
   if (i < count) out[i] = f16_from_float(x[i]);
 }
 
+__global__ void spread_kernel(Global<const float> x, Global<const float> weights, int64_t n_used,
+                              int64_t width, int64_t count, Global<float> out) {
+  const int64_t i = element();
+  if (i >= count) return;
+  const int64_t row = i / width;
+  out[i] = weights[row] * x[row / n_used * width + i % width];
+}
+
 __global__ void mix_kernel(Global<const float> x, Global<const float> weights, int64_t n_used,
                            int64_t width, int64_t count, Global<float> out) {
   const int64_t i = element();
   if (i >= count) return;
   const int64_t row = i / width * n_used;
-  float sum = weights[row] * x[row * width + i % width];
+  float sum = (weights ? weights[row] : 1.0F) * x[row * width + i % width];
   for (int64_t j = 1; j < n_used; ++j) {
-    sum = fmaf(weights[row + j], x[(row + j) * width + i % width], sum);
+    sum = fmaf(weights ? weights[row + j] : 1.0F, x[(row + j) * width + i % width], sum);
   }
   out[i] = sum;
 }
@@ -150,6 +158,12 @@ void run(Device& device, const ActivateCall& call) {
 void run(Device& device, const AddCall& call) {
   ASSAY_LAUNCH(device, one_thread_each(call.count), add_kernel, call.a, call.b, call.scale,
                call.count, call.out);
+}
+
+void run(Device& device, const SpreadCall& call) {
+  const int64_t count = call.n_tokens * call.n_used * call.width;
+  ASSAY_LAUNCH(device, one_thread_each(count), spread_kernel, call.x, call.weights, call.n_used,
+               call.width, count, call.out);
 }
 
 void run(Device& device, const MixCall& call) {

@@ -61,6 +61,7 @@ int64_t attention_keys(const AttentionShape& shape, int64_t first_position, int6
 
 void run(Device& device, const ActivateCall& call);
 void run(Device& device, const AddCall& call);
+void run(Device& device, const SpreadCall& call);
 void run(Device& device, const MixCall& call);
 
 // One launch each, or a few; see kernels/fused.h.

@@ -53,7 +53,7 @@ double finished(double score, const AttentionShape& shape, double scale,
 }
 
 bool is_seen(int64_t query, int64_t key, const AttentionShape& shape) {
-  return key <= query && (shape.window == 0 || key > query - shape.window);
+  return key <= query && key >= shape.first_key(query);
 }
 
 // Sums that are made side by side, as each waits for its last addition.
@@ -101,10 +101,21 @@ class KeyColumns {
   std::vector<Sums> sums_;
 };
 
+// What ALiBi adds to the scores of a query at `position`.
+struct Distances {
+  int64_t position = 0;
+  double slope = 0.0;
+
+  double bias(int64_t key) const {
+    return slope == 0.0 ? 0.0 : slope * static_cast<double>(key - position);
+  }
+};
+
 // Of one query: the scores of the positions `keys`, in their order.
 void find_scores(const float* q, const KeyColumns& k, const std::vector<int64_t>& rows,
                  const AttentionShape& shape, double scale, const std::vector<int64_t>& keys,
-                 const AttentionVariant& variant, std::vector<double>& scores) {
+                 const AttentionVariant& variant, std::vector<double>& scores,
+                 const Distances& distances) {
   scores.clear();
   Sums sums = {};
   int64_t held = -1;  // the group of the sums
@@ -115,7 +126,7 @@ void find_scores(const float* q, const KeyColumns& k, const std::vector<int64_t>
     }
     const bool is_key = rows[static_cast<size_t>(key)] >= 0;
     const double score = is_key ? sums[static_cast<size_t>(key % kSideBySide)] : 0.0;
-    scores.push_back(finished(score, shape, scale, variant));
+    scores.push_back(finished(score, shape, scale, variant) + distances.bias(key));
   }
 }
 
@@ -294,7 +305,9 @@ void run(const AttentionCall& call, const AttentionVariant& variant) {
       }
       const float* q = call.q + (t * shape.n_heads + h) * shape.head_dim;
       const double scale = shape.scale_at(call.first_position + t);
-      find_scores(q, *columns, k_rows, shape, scale, own, variant, weights);
+      const double slope = shape.alibi.n_first > 0 ? shape.alibi.of_head(h) : 0.0;
+      find_scores(q, *columns, k_rows, shape, scale, own, variant, weights,
+                  {call.first_position + t, slope});
       const float* sink = call.sinks == nullptr ? nullptr : call.sinks + h;
       const double sum = make_weights(sink, variant, weights);
       add_values(weights, sum, {v + kv * shape.value_dim(), v_width}, v_rows, shape.value_dim(),

@@ -75,13 +75,22 @@ void run(const AddCall& call) {
   }
 }
 
+void run(const SpreadCall& call) {
+  for (int64_t i = 0; i < call.n_tokens * call.n_used * call.width; ++i) {
+    const int64_t row = i / call.width;
+    const double x = call.x[row / call.n_used * call.width + i % call.width];
+    call.out[i] = static_cast<float>(static_cast<double>(call.weights[row]) * x);
+  }
+}
+
 void run(const MixCall& call) {
   for (int64_t t = 0; t < call.n_tokens; ++t) {
     for (int64_t i = 0; i < call.width; ++i) {
       double sum = 0.0;
       for (int64_t j = 0; j < call.n_used; ++j) {
         const int64_t row = t * call.n_used + j;
-        sum += static_cast<double>(call.weights[row]) * call.x[row * call.width + i];
+        const double weight = call.weights == nullptr ? 1.0 : call.weights[row];
+        sum += weight * call.x[row * call.width + i];
       }
       call.out[t * call.width + i] = static_cast<float>(sum);
     }

@@ -49,6 +49,7 @@ double gelu(double x);
 
 void run(const ActivateCall& call);
 void run(const AddCall& call);
+void run(const SpreadCall& call);
 void run(const MixCall& call);
 
 }  // namespace assay::reference

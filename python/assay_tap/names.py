@@ -53,6 +53,7 @@ LAYER = (
     "router",
     "experts",
     "expert_weights",
+    "expert_in",
     "ffn_gate",
     "ffn_up",
     "ffn_act",

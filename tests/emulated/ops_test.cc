@@ -334,6 +334,29 @@ TEST_P(OpTest, StoreKv) {
   });
 }
 
+// Weights on what goes into experts, and on what they give, or none.
+TEST_P(OpTest, ExpertsAreSpreadAndMixed) {
+  constexpr int64_t kTokens = 5;
+  constexpr int64_t kUsed = 3;
+  constexpr int64_t kWidth = 37;
+  const auto x = Random(1).floats(kTokens * kWidth);
+  const auto parts = Random(2).floats(kTokens * kUsed * kWidth);
+  const auto weights = Random(3).floats(kTokens * kUsed);
+  expect_the_bits_of_the_cpu(kTokens * kUsed * kWidth, [&](Kernels& kernels, Arena& arena) {
+    float* out = arena.place(nothing(kTokens * kUsed * kWidth));
+    kernels.run(SpreadCall{arena.place(x), arena.place(weights), kTokens, kUsed, kWidth, out});
+    return out;
+  });
+  for (const bool weighs : {true, false}) {
+    expect_the_bits_of_the_cpu(kTokens * kWidth, [&](Kernels& kernels, Arena& arena) {
+      float* out = arena.place(nothing(kTokens * kWidth));
+      kernels.run(MixCall{arena.place(parts), weighs ? arena.place(weights) : nullptr, kTokens,
+                          kUsed, kWidth, out});
+      return out;
+    });
+  }
+}
+
 constexpr Xielu kXielu = {.alpha_p = 0.7F, .alpha_n = 1.3F, .beta = 0.45F, .eps = -0.01F};
 
 // Exponentials from 0 to infinity, both zeros, infinities and NaN.
@@ -379,6 +402,9 @@ struct AttentionCase {
   bool sinks = false;
   int64_t value_dim = 0;
   float temperature = 0.0F;
+  int64_t offset = 0;
+  bool chunked = false;
+  AlibiSlopes alibi = {};
 };
 
 // Grouped heads, windows, odd head sizes, decode behind a prefix, and more keys than one run of
@@ -393,13 +419,19 @@ TEST_P(OpTest, Attention) {
         AttentionCase{2, 2, 48, 0, 3, 40, 0.0F, false, 24},
         AttentionCase{2, 1, 70, 280, 500, 34, 2.0F, true, 0, 0.75F},
         AttentionCase{2, 1, 64, 0, 600, 1, 2.0F, true},
-        AttentionCase{2, 1, 17, 5, 0, 9, 0.0F, true, 67}}) {
+        AttentionCase{2, 1, 17, 5, 0, 9, 0.0F, true, 67},
+        AttentionCase{2, 1, 40, 3, 2, 9, 0.0F, false, 0, 0.5F, 1, true},
+        AttentionCase{1, 1, 33, 20, 250, 70, 0.0F, false, 0, 0.0F, 0, true},
+        AttentionCase{6, 2, 24, 0, 0, 35, 0.0F, false, 0, 0.0F, 0, false, AlibiSlopes::of(8, 6)},
+        AttentionCase{4, 4, 16, 30, 600, 34, 2.0F, true, 0, 0.0F, 0, true,
+                      AlibiSlopes::of(8, 4)}}) {
     for (const KvType type : {KvType::kF32, KvType::kF16}) {
       SCOPED_TRACE(testing::Message() << c.n_heads << " heads of " << c.head_dim << ", window "
                                       << c.window << ", position " << c.first_position);
       const int64_t n_keys = c.first_position + c.n_tokens;
-      const AttentionShape shape{c.n_heads,  c.n_kv_heads, c.head_dim,    0.7F, c.window,
-                                 c.soft_cap, c.value_dim,  c.temperature, 7};
+      const AttentionShape shape{c.n_heads, c.n_kv_heads, c.head_dim,  0.7F,
+                                 c.window,  c.soft_cap,   c.value_dim, c.temperature,
+                                 7,         c.offset,     c.chunked,   c.alibi};
       const int64_t k_count = n_keys * c.n_kv_heads * c.head_dim;
       const int64_t v_count = n_keys * c.n_kv_heads * shape.value_dim();
       const int64_t out_count = c.n_tokens * c.n_heads * shape.value_dim();

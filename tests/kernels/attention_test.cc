@@ -35,9 +35,12 @@ struct Case {
   int64_t own_value_dim = 0;
   float temperature = 0.0F;
   int64_t temperature_span = 0;
+  int64_t temperature_offset = 0;
+  bool chunked = false;
+  AlibiSlopes alibi = {};
 };
 
-constexpr Case kCases[] = {
+const Case kCases[] = {
     {1, 1, 1, 0, 1, KvType::kF32},
     {3, 1, 5, 0, 7, KvType::kF32},
     {4, 2, 17, 0, 21, KvType::kF16},
@@ -53,12 +56,17 @@ constexpr Case kCases[] = {
     {4, 2, 24, 6, 300, KvType::kF16, 0.0F, true, 67},
     {4, 2, 24, 0, 40, KvType::kF32, 0.0F, false, 0, 0.75F, 7},
     {3, 1, 20, 9, 300, KvType::kF16, 1.5F, true, 0, 0.5F, 100},
+    {4, 2, 24, 7, 40, KvType::kF32, 0.0F, false, 0, 0.75F, 6, 1, true},
+    {2, 1, 33, 20, 290, KvType::kF16, 0.0F, false, 0, 0.0F, 0, 0, true},
+    {6, 2, 16, 0, 40, KvType::kF32, 0.0F, false, 0, 0.0F, 0, 0, false, AlibiSlopes::of(8, 6)},
+    {4, 4, 20, 11, 300, KvType::kF16, 2.0F, true, 0, 0.0F, 0, 0, true, AlibiSlopes::of(8, 4)},
 };
 
 struct Inputs {
   explicit Inputs(const Case& c)
-      : shape{c.n_heads,       c.n_kv_heads,  c.head_dim,        0.3F, c.window, c.soft_cap,
-              c.own_value_dim, c.temperature, c.temperature_span},
+      : shape{c.n_heads,          c.n_kv_heads,         c.head_dim,      0.3F,
+              c.window,           c.soft_cap,           c.own_value_dim, c.temperature,
+              c.temperature_span, c.temperature_offset, c.chunked,       c.alibi},
         type(c.type),
         n_positions(c.n_positions),
         q(Random(1).floats(c.n_positions * c.n_heads * c.head_dim, 3.0F)),
@@ -196,7 +204,10 @@ std::vector<float> attend_plainly(const Inputs& inputs,
     for (int64_t h = 0; h < shape.n_heads; ++h) {
       const int64_t kv = h / (shape.n_heads / shape.n_kv_heads);
       const float* q = inputs.q.data() + (t * shape.n_heads + h) * shape.head_dim;
-      const int64_t first = shape.window == 0 ? 0 : std::max<int64_t>(0, t + 1 - shape.window);
+      const int64_t slid = std::max<int64_t>(0, t + 1 - shape.window);
+      const int64_t first = shape.window == 0 ? 0
+                            : shape.chunked   ? t / shape.window * shape.window
+                                              : slid;
       std::vector<double> weights;
       for (int64_t key = first; key <= t; ++key) {
         const int64_t row = variant.k_row ? variant.k_row(key) : key;
@@ -207,6 +218,9 @@ std::vector<float> attend_plainly(const Inputs& inputs,
         }
         score *= shape.scale_at(t);
         if (shape.soft_cap > 0.0F) score = shape.soft_cap * std::tanh(score / shape.soft_cap);
+        if (shape.alibi.n_first > 0) {
+          score += shape.alibi.of_head(h) * static_cast<double>(key - t);
+        }
         weights.push_back(score);
       }
       if (!inputs.sinks.empty()) weights.push_back(inputs.sinks[static_cast<size_t>(h)]);
@@ -251,6 +265,41 @@ TEST(AttentionShape, ScoresAreScaledByTheSpanOfTheirQuery) {
   EXPECT_EQ(shape.scale_at(39), static_cast<float>(0.25 * (1.0 + 0.5 * std::log(4.0))));
   EXPECT_EQ(shape.positions_of_scale(10), 10);
   EXPECT_EQ(shape.positions_of_scale(39), 1);
+  const AttentionShape from_one{
+      .scale = 0.25F, .temperature = 0.5F, .temperature_span = 10, .temperature_offset = 1};
+  EXPECT_EQ(from_one.scale_at(8), 0.25F);
+  EXPECT_EQ(from_one.scale_at(9), shape.scale_at(10));
+  EXPECT_EQ(from_one.positions_of_scale(8), 1);
+  EXPECT_EQ(from_one.positions_of_scale(9), 10);
+}
+
+// Breaks if a chunk began elsewhere, or a window slid where it is one of chunks.
+TEST(AttentionShape, ChunksBeginAtMultiplesOfTheirLength) {
+  const AttentionShape sliding{.window = 4};
+  const AttentionShape chunked{.window = 4, .chunked = true};
+  const int64_t slid[] = {0, 0, 0, 0, 1, 2, 3, 4, 5};
+  const int64_t first[] = {0, 0, 0, 0, 4, 4, 4, 4, 8};
+  for (int64_t position = 0; position < 9; ++position) {
+    EXPECT_EQ(sliding.first_key(position), slid[position]);
+    EXPECT_EQ(chunked.first_key(position), first[position]);
+    EXPECT_EQ(AttentionShape{.chunked = true}.first_key(position), 0);
+  }
+}
+
+// As Press, Smith & Lewis 2022 give them: of 8 heads 1/2 to 1/256, and of others every second one
+// of the next power of 2 behind those of the last.
+TEST(AlibiSlopes, AreThoseOfThePaper) {
+  const AlibiSlopes eight = AlibiSlopes::of(8, 8);
+  for (int64_t head = 0; head < 8; ++head) {
+    EXPECT_DOUBLE_EQ(eight.of_head(head), std::exp2(-static_cast<double>(head + 1)));
+  }
+  const double of_six[] = {2, 4, 6, 8, 1, 3};
+  const AlibiSlopes six = AlibiSlopes::of(8, 6);
+  for (int64_t head = 0; head < 6; ++head) {
+    EXPECT_DOUBLE_EQ(six.of_head(head), std::exp2(-of_six[head]));
+  }
+  EXPECT_DOUBLE_EQ(AlibiSlopes::of(4, 2).of_head(1), std::exp2(-4));
+  EXPECT_EQ(AlibiSlopes().n_first, 0);
 }
 
 // Rows below 0 are zeros, and what no query sees is not read.

@@ -76,6 +76,21 @@ TEST(Weigh, IsASoftmaxOverAllOrOverThoseUsed) {
   EXPECT_THAT(weigh(scores, {1}, {.normalise = true, .scale = 2.5F}), ElementsAre(2.5F));
 }
 
+// Breaks if a softmax of SparseMixer had experts that are far, left near ones out, or had the first
+// in that of the second. 2.0 and 1.5 are near: (2 - 1.5) / 2 is 0.25; 1.0 is near to 1.5 alone.
+TEST(Weigh, IsASoftmaxOverNearExperts) {
+  const Routing routing{.gating = Gating::kSparseMixer, .jitter = 0.17};
+  const std::vector<float> scores = {1.0F, 2.0F, 1.5F, -3.0F};
+  EXPECT_THAT(choose(scores, {.gating = Gating::kSparseMixer, .n_used = 2}), ElementsAre(1, 2));
+  const auto share = static_cast<float>(1 / (1 + std::exp(-0.5)));
+  EXPECT_THAT(weigh(scores, {1, 2}, routing), ElementsAre(share, share));
+  EXPECT_THAT(weigh(scores, {1, 2}, {.gating = Gating::kSparseMixer, .jitter = 0.1}),
+              ElementsAre(1.0F, 1.0F));
+  // Below 0 the distance is measured by the lower score: (-1 + 2) / 2.
+  EXPECT_THAT(weigh({-1.0F, -2.0F}, {0, 1}, {.gating = Gating::kSparseMixer, .jitter = 0.26}),
+              ElementsAre(static_cast<float>(1 / (1 + std::exp(-1.0))), 1.0F));
+}
+
 TEST(Weigh, DividesByTheSumAndWhatIsAddedToIt) {
   EXPECT_THAT(weigh({0, 0, 5}, {0, 1},
                     {.gating = Gating::kSigmoid, .normalise = true, .added_to_sum = 0.25}),

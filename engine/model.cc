@@ -331,7 +331,7 @@ Layer bind_layer(TensorBinder& binder, int64_t number, const ModelConfig& config
     if (first.kind == OpKind::kExpertLinear) {
       const int64_t n_used = config.routing.n_used;
       const Width input = find_spec(ops, first.in.front())->width;
-      const int64_t columns = width(input) / (input == Width::kExpertInner ? n_used : 1);
+      const int64_t columns = width(input) / (is_of_used_experts(input) ? n_used : 1);
       const int64_t rows = width(first.width) / n_used;
       const std::string both = prefix + std::string(kGateUpExperts);
       const bool is_half = first.out != Checkpoint::kExpertOut && binder.has(both + ".weight");
@@ -420,7 +420,10 @@ Model::Model(std::shared_ptr<const Gguf> gguf)
   output.weight = binder.has("output.weight")
                       ? binder.matrix("output.weight", config_.n_vocab, width)
                       : token_embedding;
-  if (architecture.output_bias) output.bias = binder.kept_vector("output.bias", config_.n_vocab);
+  if (architecture.output_bias == Presence::kAlways ||
+      (architecture.output_bias == Presence::kOptional && binder.has("output.bias"))) {
+    output.bias = binder.kept_vector("output.bias", config_.n_vocab);
+  }
   if (architecture.position == PositionKind::kLearned) {
     position_embedding = binder.matrix("position_embd.weight", 0, width);
     if (position_embedding.rows < config_.context_length) {

@@ -12,6 +12,7 @@
 #include "engine/linear_config.h"
 #include "engine/rope_sections.h"
 #include "engine/routing_config.h"
+#include "engine/scores_config.h"
 #include "engine/xielu_config.h"
 #include "model/hyperparameter_keys.h"
 
@@ -67,8 +68,11 @@ void reject_other_computations(const ConfigKeys& keys, const Architecture& archi
   if (architecture.yarn_log_multiplier == YarnLog::kRefused) {
     keys.reject_unless(hyperparameter::kYarnLogMultiplier, 0.0, kNotDone);
   }
-  if (!architecture.temperature) {
+  if (!architecture.temperature && architecture.default_temperature == 0.0) {
     keys.reject_unless(hyperparameter::kTemperature, 0.0, kNotDone);
+  }
+  if (architecture.position != PositionKind::kAlibi) {
+    keys.reject_unless(hyperparameter::kMaxAlibiBias, 0.0, kNotDone);
   }
 }
 
@@ -97,27 +101,6 @@ void read_multipliers(const ConfigKeys& keys, ModelConfig& config) {
       config.multipliers[i] = default_multiplier(config, which);
     }
   }
-}
-
-// 0, in the file too, is no cap.
-void read_soft_cap(const ConfigKeys& keys, std::string_view key, double fallback, float& cap) {
-  const double stated = keys.number(key, fallback);
-  if (stated == 0.0) return;
-  if (keys.number(key, 0.0) != 0.0) keys.positive(key);  // throws
-  cap = static_cast<float>(stated);
-}
-
-void read_soft_caps(const ConfigKeys& keys, ModelConfig& config) {
-  const Architecture& architecture = *config.architecture;
-  if (!architecture.soft_caps) {
-    keys.reject_unless(hyperparameter::kAttentionSoftCap, 0.0, kNotDone);
-    keys.reject_unless(hyperparameter::kLogitSoftCap, 0.0, kNotDone);
-    return;
-  }
-  read_soft_cap(keys, hyperparameter::kAttentionSoftCap, architecture.attention_soft_cap,
-                config.attention_soft_cap);
-  read_soft_cap(keys, hyperparameter::kLogitSoftCap, architecture.logit_soft_cap,
-                config.logit_soft_cap);
 }
 
 // Whether each layer has the window.
@@ -268,8 +251,9 @@ int64_t width_of_some_layers(const ConfigKeys& keys) {
 
 std::string_view eps_key(const ConfigKeys& keys, const Architecture& architecture) {
   const std::string_view own = hyperparameter::norm_eps(architecture.norm);
-  const std::string_view other = hyperparameter::norm_eps(NormKind::kLayer);
-  return architecture.eps_of_layer_norm && !keys.has(own) && keys.has(other) ? other : own;
+  const std::string_view other = hyperparameter::norm_eps(
+      architecture.norm == NormKind::kRms ? NormKind::kLayer : NormKind::kRms);
+  return architecture.eps_of_other_norm && !keys.has(own) && keys.has(other) ? other : own;
 }
 
 // The ops of each layer, its window and its rotation.
@@ -281,6 +265,8 @@ void read_layers(const ConfigKeys& keys, ModelConfig& config) {
                                          : std::vector<bool>(static_cast<size_t>(config.n_layers));
   const std::optional<HeadSizes> windowed_heads = read_windowed_heads(keys, windowed, config);
   const std::vector<bool> rotated = rotated_layers(keys, config, windowed);
+  const bool normed = keys.gguf().get_bool(
+      hyperparameter::own::kPlainQkNorm, config.routing.n_experts != architecture.unnormed_experts);
   const std::vector<int64_t> heads = keys.array_of_layers(hyperparameter::kHeadCountKv);
   const std::vector<bool> linear = linear_layers(keys, config);
   const int64_t n_own_kv = n_layers_with_kv(keys, config);
@@ -313,7 +299,9 @@ void read_layers(const ConfigKeys& keys, ModelConfig& config) {
     check_feed_forward(keys, config, i, layer.ops);
     if (!linear.empty()) check_linear(keys, i, linear[static_cast<size_t>(i)], layer.ops);
     if (has_window) check_window(keys, architecture, i, layer);
-    if (!rotated[static_cast<size_t>(i)]) layer.ops = without_rotation(layer.ops);
+    const bool is_rotated = rotated[static_cast<size_t>(i)];
+    if (!is_rotated) layer.ops = without_rotation(layer.ops);
+    if (!is_rotated || !normed) layer.ops = without_plain_qk_norms(layer.ops);
     config.layers.push_back(std::move(layer));
   }
 }
@@ -394,14 +382,12 @@ void read_rope(const ConfigKeys& keys, ModelConfig& config) {
                   fmt::format("is {}, which gives heads of {} no base", alpha, config.head_dim));
     }
   }
-  if (config.architecture->temperature && keys.number(hyperparameter::kTemperature, 0.0) != 0.0) {
-    config.attention_temperature = static_cast<float>(keys.positive(hyperparameter::kTemperature));
-  }
   const std::string_view scaling = keys.text(hyperparameter::kRopeScaling, "linear");
   const double factor = rope_factor(keys);
   read_attention_factor(keys, config);
   config.rope_original_context_length =
       keys.count(hyperparameter::kRopeOriginalContext, kMaxPositions, config.context_length);
+  read_temperature(keys, config);
   if (scaling == "linear") {
     config.rope_freq_scale = 1.0 / factor;
   } else if (scaling == "longrope") {
@@ -458,6 +444,7 @@ ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
   read_window(keys, config);
   const bool attends = has_checkpoint(*config.architecture, Checkpoint::kAttn);
   if (attends && config.architecture->position == PositionKind::kRotary) read_rope(keys, config);
+  if (config.architecture->position == PositionKind::kAlibi) read_alibi(keys, config);
   config.yarn_whole_pairs = keys.gguf().get_bool(hyperparameter::own::kYarnWholePairs,
                                                  config.architecture->yarn_whole_pairs);
   read_layers(keys, config);

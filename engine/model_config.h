@@ -87,6 +87,8 @@ struct ModelConfig {
   float attention_soft_cap = 0.0F;  // 0: none
   float logit_soft_cap = 0.0F;
   float attention_temperature = 0.0F;  // of AttentionShape; 0: none
+  int64_t temperature_span = 0;
+  double max_alibi_bias = 0.0;  // of AlibiSlopes; 0: none
   float norm_eps = 0.0F;
   ActivationKind activation = ActivationKind::kSilu;
   std::array<double, kMultiplierKeys.size()> multipliers = {};  // 0: the default
@@ -246,17 +248,28 @@ struct ModelConfig {
     return other < 0 ? number : other;
   }
 
+  // Whether the scores of a layer have the temperature.
+  bool has_temperature(const LayerConfig& layer) const {
+    return architecture->default_temperature == 0.0 ||
+           find_spec(layer.ops, Checkpoint::kQRope) == nullptr;
+  }
+
   AttentionShape attention_shape(int64_t layer) const {
     const HeadSizes sizes = heads(layer);
-    return {.n_heads = n_heads,
-            .n_kv_heads = sizes.n_kv_heads,
-            .head_dim = sizes.head_dim,
-            .scale = static_cast<float>(attention_scale(sizes) * yarn_score_factor),
-            .window = layers[static_cast<size_t>(layer)].window,
-            .soft_cap = attention_soft_cap,
-            .own_value_dim = sizes.value_dim,
-            .temperature = attention_temperature,
-            .temperature_span = rope_original_context_length};
+    const LayerConfig& own = this->layer(layer);
+    return {
+        .n_heads = n_heads,
+        .n_kv_heads = sizes.n_kv_heads,
+        .head_dim = sizes.head_dim,
+        .scale = static_cast<float>(attention_scale(sizes) * yarn_score_factor),
+        .window = own.window,
+        .soft_cap = attention_soft_cap,
+        .own_value_dim = sizes.value_dim,
+        .temperature = has_temperature(own) ? attention_temperature : 0.0F,
+        .temperature_span = temperature_span,
+        .temperature_offset = architecture->default_temperature == 0.0 ? 0 : 1,
+        .chunked = architecture->chunked,
+        .alibi = max_alibi_bias > 0.0 ? AlibiSlopes::of(max_alibi_bias, n_heads) : AlibiSlopes()};
   }
 
   // Throws Error that names the key if one is missing, out of range, or asks for what Assay does

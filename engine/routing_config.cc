@@ -51,6 +51,13 @@ void read_routing(const ConfigKeys& keys, ModelConfig& config) {
   }
   routing.normalise = keys.flag(kExpertWeightsNorm, config.architecture->normalise_weights);
   routing.added_to_sum = config.architecture->added_to_weights_sum;
+  if (routing.gating == Gating::kSparseMixer) {
+    if (routing.n_used != 2) {
+      keys.reject(kExpertUsedCount, fmt::format("is {}", routing.n_used),
+                  "Assay computes two experts of this architecture for each token");
+    }
+    routing.jitter = keys.gguf().get_float(own::kRouterJitter, config.architecture->router_jitter);
+  }
   // Files state 0 for no scale.
   if (keys.number(kExpertWeightsScale, 0.0) != 0.0) {
     routing.scale = static_cast<float>(keys.positive(kExpertWeightsScale));
@@ -75,7 +82,10 @@ void read_routing(const ConfigKeys& keys, ModelConfig& config) {
   const int64_t shared =
       keys.count_or(kExpertSharedCount, kMaxExperts, 0) * config.expert_feed_forward_length;
   config.shared_feed_forward_length =
-      keys.count_or(kSharedFeedForwardLength, kMaxExpertWidth, split ? whole : shared);
+      keys.count_or(kSharedFeedForwardLength, kMaxExpertWidth,
+                    config.architecture->shared_as_expert ? config.expert_feed_forward_length
+                    : split                               ? whole
+                                                          : shared);
 }
 
 }  // namespace assay

@@ -20,7 +20,7 @@ from lint_measured import FAST_FLOORS, SNAPSHOTS, check_measured
 
 ROOT = Path(__file__).resolve().parents[1]
 SCHEMA = 2
-BUDGET = 94_000_000  # bytes of golden/
+BUDGET = 96_000_000  # bytes of golden/
 SKETCH = 64
 K = 3  # docs/tolerances.md
 # The most that a computation of each sort is ever off by: above it something went wrong when the floor was measured,

@@ -12,7 +12,8 @@
 
 namespace assay {
 
-enum class PositionKind : uint8_t { kRotary, kLearned };
+// Where a network has positions: in rotations, in its embedding, or in the attention's scores.
+enum class PositionKind : uint8_t { kRotary, kLearned, kAlibi };
 
 // What becomes of attention.sliding_window: kIgnored where engines ignore it in such files.
 enum class SlidingWindow : uint8_t { kIgnored, kHonoured };
@@ -64,8 +65,8 @@ struct Architecture {
   std::span<const LayerVariant> variants = {};   // the first that applies takes its place
   std::string_view output_norm = "output_norm";  // the last norm's tensor
   NormKind norm = NormKind::kRms;
-  bool norm_bias = true;     // of the last norm, where it is a LayerNorm
-  bool output_bias = false;  // of the output matrix
+  bool norm_bias = true;                    // of the last norm, where it is a LayerNorm
+  Presence output_bias = Presence::kNever;  // of the output matrix
   ActivationKind activation = ActivationKind::kSilu;
   PositionKind position = PositionKind::kRotary;
   RopePairing rope_pairing = RopePairing::kHalves;  // read only where position is kRotary
@@ -75,6 +76,7 @@ struct Architecture {
   SlidingWindow sliding_window = SlidingWindow::kIgnored;
   int64_t default_window = 0;  // where the file states none
   bool needs_window = false;   // a file that states it may not state 0
+  bool chunked = false;        // AttentionShape::chunked
   int window_period = 0;       // every nth layer has no window; 0: all have it
   int unrotated_period = 0;    // every nth layer is not rotated; 0: all are
   Rotated rotated = Rotated::kAll;
@@ -82,7 +84,7 @@ struct Architecture {
                              // does not say which; 0: the file does not say so
   bool grouped_value_heads = false;  // DeltaShape::grouped
   bool own_feed_forwards = false;    // the width of a feed-forward may be a layer's own
-  bool eps_of_layer_norm = false;    // files may state the eps of RMSNorm as that of LayerNorm
+  bool eps_of_other_norm = false;    // files may state the eps of a norm as that of the other kind
   bool windowed_heads = false;   // layers with a window may have heads of another size and number
   bool local_rope = false;       // layers with a window have a base of their own, and no scaling
   double local_rope_base = 0.0;  // the default of that base; 0: as the others
@@ -98,7 +100,14 @@ struct Architecture {
   bool attention_root = true;     // scores are divided by the root of head_dim, else by 1
   bool yarn_whole_pairs = true;   // YaRN's borders are rounded outwards to whole pairs
   YarnLog yarn_log_multiplier = YarnLog::kRefused;
-  bool temperature = false;          // may have attention.temperature_scale
+  bool temperature = false;  // may have attention.temperature_scale
+  // The same where the file states none, and its span: of layers alone that are not rotated, and of
+  // positions counted from 1 (Llama 4). 0: as `temperature` says.
+  double default_temperature = 0.0;
+  int64_t default_temperature_span = 0;
+  // Norms of rotated q and k without weights are in files with another number of experts than this,
+  // where the file does not say whether.
+  int64_t unnormed_experts = 0;
   bool rope_alpha = false;           // rope.scaling.alpha stretches the base
   bool rope_sections = false;        // states rope.dimension_sections, which text does not need
   bool rope_switch = false;          // rope.scaling.finetuned says whether there is a rotation
@@ -108,8 +117,10 @@ struct Architecture {
   // Where no key says how wide experts are, a token's few are as wide as feed_forward_length
   // together, and so is the shared one.
   bool experts_split_ffn = false;
+  bool shared_as_expert = false;  // where no key says how wide the shared one is: as each of them
   // What is added to the sum by which experts' weights are divided.
   double added_to_weights_sum = 0.0;
+  double router_jitter = 0.0;  // Routing::jitter, where the file does not say
   // Caps of the attention's scores and of the logits: whether it has them, and the defaults.
   bool soft_caps = false;
   double attention_soft_cap = 0.0;
@@ -145,6 +156,9 @@ bool has_dense_feed_forward(const Architecture& architecture);
 // kEmbedding, from tokens alone: the same wherever equal tokens follow each other, as a convolution
 // over few of them is, or the state of linear attention once it no longer changes.
 bool depends_on_tokens_alone(const Architecture& architecture, Checkpoint checkpoint);
+
+// The layer without weightless norms of rotated q and k.
+std::vector<OpSpec> without_plain_qk_norms(std::span<const OpSpec> layer);
 
 // Whether it is a norm of q or k, before or behind the rotation.
 constexpr bool is_norm_of_qk(Checkpoint checkpoint) {

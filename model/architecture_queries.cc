@@ -52,6 +52,15 @@ std::vector<OpSpec> without_rotation(std::span<const OpSpec> layer) {
   return without_op(without_op(layer, Checkpoint::kQRope), Checkpoint::kKRope);
 }
 
+std::vector<OpSpec> without_plain_qk_norms(std::span<const OpSpec> layer) {
+  std::vector<OpSpec> ops(layer.begin(), layer.end());
+  for (const Checkpoint norm : {Checkpoint::kQRopeNorm, Checkpoint::kKRopeNorm}) {
+    const OpSpec* op = assay::find_spec(ops, norm);
+    if (op != nullptr && op->tensor.empty()) ops = without_op(ops, norm);
+  }
+  return ops;
+}
+
 OpKind kind_of(Checkpoint checkpoint) {
   if (checkpoint == Checkpoint::kFinalNorm) return OpKind::kNorm;
   if (checkpoint == Checkpoint::kLogits) return OpKind::kLinear;

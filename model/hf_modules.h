@@ -108,7 +108,24 @@ inline constexpr HfName kGlm4[] = {{"post_attention_norm", "post_self_attn_layer
 inline constexpr HfName kStarcoder2[] = {{"ffn_up", "mlp.c_fc"}, {"ffn_down", "mlp.c_proj"}};
 inline constexpr HfName kStableLm[] = {{"attn_q_norm", "self_attn.q_layernorm"},
                                        {"attn_k_norm", "self_attn.k_layernorm"}};
+inline constexpr HfName kMpt[] = {
+    {"token_embd", "transformer.wte"}, {"output_norm", "transformer.norm_f"},
+    {"attn_norm", "norm_1"},           {"attn_qkv", "attn.Wqkv"},
+    {"attn_output", "attn.out_proj"},  {"ffn_norm", "norm_2"},
+    {"ffn_up", "ffn.up_proj"},         {"ffn_down", "ffn.down_proj"}};
+inline constexpr HfName kLlama4[] = {{"ffn_gate", "feed_forward.gate_proj"},
+                                     {"ffn_up", "feed_forward.up_proj"},
+                                     {"ffn_down", "feed_forward.down_proj"},
+                                     {"ffn_gate_inp", "feed_forward.router"},
+                                     {kMixture, ""},  // whose module gives each expert's own
+                                     {"/q_rope_norm", "self_attn.qk_norm"},
+                                     {"/k_rope_norm", "self_attn.qk_norm"},
+                                     {"ffn_gate_shexp", "feed_forward.shared_expert.gate_proj"},
+                                     {"ffn_up_shexp", "feed_forward.shared_expert.up_proj"},
+                                     {"ffn_down_shexp", "feed_forward.shared_expert.down_proj"}};
 // Where modules were renamed, files may have the older name too.
+inline constexpr HfName kPhiMoe[] = {{"ffn_gate_inp", "mlp.router"},
+                                     {"ffn_gate_inp", "block_sparse_moe.gate"}};
 inline constexpr HfName kMixtral[] = {{"ffn_gate_inp", "mlp.gate"},
                                       {"ffn_gate_inp", "block_sparse_moe.gate"}};
 inline constexpr HfName kMinimaxM2[] = {

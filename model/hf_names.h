@@ -23,6 +23,7 @@ enum class HfWindow : uint8_t {
   kFlagged,  // with use_sliding_window, the layers from max_window_layers on
   kEven,     // with use_sliding_window, layers 0, 2, ... before max_window_layers
   kSome,     // the layers that the architecture's files have it for
+  kChunked,  // it is attention_chunk_size, of the layers that are rotated
 };
 
 // How published files have the experts of a layer.
@@ -34,6 +35,7 @@ enum class HfExperts : uint8_t {
   kTogether,     // one tensor of all, with those of gate and then of up
   kOfLayer,      // the same, as experts.gate_up_proj and experts.down_proj
   kInterleaved,  // the same, [inputs, outputs] of each, with the outputs of gate and up in turn
+  kTransposed,   // feed_forward.experts, [inputs, outputs] of each, with those of gate, then of up
 };
 
 // How config.json says which experts a token uses, and what their weights are.
@@ -44,6 +46,8 @@ enum class HfRouting : uint8_t {
   kSigmoid,  // n_routed_experts in groups, by a sigmoid
   kStepped,  // moe_num_experts, by a softmax, in the layers of a range and a step
   kHunyuan,  // num_experts, by a softmax; numbers of layers may be lists
+  kLlama4,   // num_local_experts, by a sigmoid, in every nth layer or those of a list
+  kMixer,    // num_local_experts, by SparseMixer
 };
 
 // A number of config.json by which transformers multiplies what a module gives, or is given. GGUF
@@ -74,9 +78,10 @@ struct HfModel {
   // it takes neighbours.
   std::string_view rotation = "apply_rotary_pos_emb";
   bool rotated_to_halves = false;
-  bool rotated_alone = false;  // that function is given q, then k, as [tokens, heads, head_dim]
-  bool heads_first = false;    // norms of q and k are given [heads, tokens, head_dim]
-  bool transposed = false;     // weights of linear modules are [inputs, outputs]
+  bool rotated_alone = false;      // that function is given q, then k, as [tokens, heads, head_dim]
+  bool rotated_by_tokens = false;  // that function is given both as [tokens, heads, head_dim]
+  bool heads_first = false;        // norms of q and k are given [heads, tokens, head_dim]
+  bool transposed = false;         // weights of linear modules are [inputs, outputs]
   // The weight of a norm is this much less than in a GGUF file, but for norms that are gated.
   bool norm_plus_one = false;
   bool norm_modules = false;  // norms of heads with weights of their own are modules of their own
@@ -106,6 +111,11 @@ struct HfModel {
   bool gelu_is_tanh = false;
   bool stretched_base = false;  // a dynamic scaling may have alpha, which stretches the base
   bool rotary_dim = false;      // rotary_dim may stand in the place of partial_rotary_factor
+  bool router_gives_scores =
+      false;  // its module gives the chosen experts' weights, then the logits
+  bool adds_in_feed_forward = false;  // the module of a feed-forward adds the residual stream
+  // Scalings of rotations have short_mscale and long_mscale, which multiply cosines and sines.
+  bool own_mscales = false;
 };
 
 std::span<const HfModel> hf_models();

@@ -61,6 +61,10 @@ inline constexpr std::string_view kSlidingWindow = "attention.sliding_window";  
 inline constexpr std::string_view kWindowPattern = "attention.sliding_window_pattern";
 // Scores of a query at p are scaled by 1 + this ln(1 + floor(p / original_context_length)), too.
 inline constexpr std::string_view kTemperature = "attention.temperature_scale";  // else 0
+// In the place of that length, where Architecture::default_temperature_span is one.
+inline constexpr std::string_view kTemperatureSpan = "attention.temperature_length";
+// The slope of the last of 2^n heads is 2^-this.
+inline constexpr std::string_view kMaxAlibiBias = "attention.max_alibi_bias";
 inline constexpr std::string_view kAttentionSoftCap = "attn_logit_softcapping";
 inline constexpr std::string_view kLogitSoftCap = "final_logit_softcapping";
 inline constexpr std::string_view kCausal = "attention.causal";  // else true
@@ -96,6 +100,10 @@ constexpr std::string_view norm_eps(NormKind kind) {
   return kind == NormKind::kRms ? "attention.layer_norm_rms_epsilon"
                                 : "attention.layer_norm_epsilon";
 }
+// As files of the architecture have it: those of phimoe, whose norms are LayerNorms, as of RMSNorm.
+constexpr std::string_view norm_eps(const Architecture& architecture) {
+  return norm_eps(architecture.eps_of_other_norm ? NormKind::kRms : architecture.norm);
+}
 
 // How many of the last layers read keys and values of earlier ones, and how long the embeddings are
 // that each layer has of its own.
@@ -104,8 +112,7 @@ inline constexpr std::string_view kLayerEmbeddingLength = "embedding_length_per_
 
 // Those of other architectures that ask for a computation which Assay does not do, unless they are
 // 0.
-inline constexpr std::array<std::string_view, 2> kNotComputed = {"attention.clamp_kqv",
-                                                                 "attention.max_alibi_bias"};
+inline constexpr std::array<std::string_view, 1> kNotComputed = {"attention.clamp_kqv"};
 
 // llama_model_save_to_file() of llama.cpp states all of its variables, also those that it never
 // read for the file's architecture and that have these values then. Files that it wrote have a
@@ -139,6 +146,10 @@ inline constexpr std::string_view kActivation = "assay.activation";
 inline constexpr std::string_view kHonoursWindow = "assay.honours_sliding_window";
 // Whether each layer is rotated; it takes the place of all other rules.
 inline constexpr std::string_view kRotaryLayers = "assay.rotary_layers";
+// Whether rotated q and k have norms without weights.
+inline constexpr std::string_view kPlainQkNorm = "assay.use_qk_norm";
+// Routing::jitter.
+inline constexpr std::string_view kRouterJitter = "assay.router_jitter_noise";
 // As Architecture::yarn_whole_pairs.
 inline constexpr std::string_view kYarnWholePairs = "assay.yarn_whole_pairs";
 }  // namespace own

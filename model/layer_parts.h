@@ -94,6 +94,12 @@ constexpr std::array<OpSpec, 2> norms_of_rotated() {
   return {qk_norm(C::kQRopeNorm, C::kQRope, W::kQ, "attn_q_norm", W::kHead),
           qk_norm(C::kKRopeNorm, C::kKRope, W::kKv, "attn_k_norm", W::kHead)};
 }
+// The same without weights.
+constexpr std::array<OpSpec, 2> plain_norms_of_rotated() {
+  std::array<OpSpec, 2> ops = norms_of_rotated();
+  for (OpSpec& op : ops) op.tensor = {};
+  return ops;
+}
 // LayerNorm of each head of q and k, with weights of its own.
 constexpr std::array<OpSpec, 2> optional_head_norms() {
   std::array<OpSpec, 2> ops = qk_norms(W::kHead, W::kHead);
@@ -359,6 +365,17 @@ constexpr std::array<OpSpec, 8> experts(Checkpoint in, Checkpoint out, Presence 
                  2,
                  {},
                  Presence::kNever}};
+}
+// The same, with the weights on what goes into the experts (Llama 4).
+constexpr std::array<OpSpec, 9> experts_of_weighed(Checkpoint in, Checkpoint out) {
+  std::array<OpSpec, 8> usual = experts(in, out, Presence::kNever);
+  const OpSpec spread = {
+      OpKind::kSpread, C::kExpertIn, W::kExpertHidden, {in, C::kExpertWeights}, 2, {},
+      Presence::kNever};
+  usual[3].in[0] = usual[4].in[0] = C::kExpertIn;
+  usual[7].in = {C::kExpertOut};
+  usual[7].n_inputs = 1;
+  return {usual[0], usual[1], usual[2], spread, usual[3], usual[4], usual[5], usual[6], usual[7]};
 }
 // Experts without a gate.
 constexpr std::array<OpSpec, 7> plain_experts(Checkpoint in, Checkpoint out) {

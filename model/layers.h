@@ -41,6 +41,21 @@ inline constexpr auto kHunyuanAttention = join(
 inline constexpr auto kHunyuanLayer =
     expert_layer(kHunyuanAttention, gated_ffn(C::kFfnNorm, Presence::kNever));
 
+constexpr auto llama4_layer(const auto& ffn) {
+  return join(
+      kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional),
+      std::array{rope(C::kQRope, C::kQ, W::kQ), rope(C::kKRope, C::kK, W::kKv)},
+      plain_norms_of_rotated(),
+      std::array{attention(C::kQRopeNorm, C::kKRopeNorm, C::kV),
+                 linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", Presence::kOptional)},
+      add_attn(C::kAttnOut), kFfnNorm, ffn, add_ffn(C::kFfnOut));
+}
+inline constexpr auto kLlama4Layer =
+    llama4_layer(join(experts_of_weighed(C::kFfnNorm, C::kRoutedOut), shared_expert(C::kFfnNorm)));
+inline constexpr auto kLlama4Dense = llama4_layer(gated_ffn(C::kFfnNorm, Presence::kNever));
+inline constexpr LayerVariant kLlama4Variants[] = {
+    {.ops = kLlama4Dense, .without = "ffn_gate_inp"}};
+
 // Norms of what is added to the residual stream, and none of what is read from it.
 constexpr auto post_norm_layer(Width of_q, Width of_k) {
   return join(qkv(C::kOutput, Presence::kOptional), qk_norms(of_q, of_k),
@@ -61,6 +76,12 @@ inline constexpr auto kGpt2Layer =
                     linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", Presence::kAlways)},
          add_attn(C::kAttnOut), kBiasedFfnNorm, plain_ffn(C::kFfnNorm, Presence::kAlways),
          add_ffn(C::kFfnOut));
+
+inline constexpr auto kMptLayer = join(
+    kAttnNorm, fused_qkv(Presence::kNever),
+    std::array{attention(C::kQ, C::kK, C::kV),
+               linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", Presence::kNever)},
+    add_attn(C::kAttnOut), kFfnNorm, plain_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
 
 constexpr auto plain_layer(const auto& attn_norm, const auto& ffn_norm) {
   return join(attn_norm, qkv(C::kAttnNorm, Presence::kOptional),
@@ -174,6 +195,11 @@ inline constexpr auto kDots1Layer =
     expert_layer(normed_attention(W::kHead, W::kHead), kRoutedAndShared);
 inline constexpr auto kHunyuanMoeLayer = expert_layer(kHunyuanAttention, kRoutedAndShared);
 inline constexpr auto kOlmoeLayer = expert_layer(normed_attention(W::kQ, W::kKv), kRoutedFfn);
+
+inline constexpr auto kPhiMoeLayer =
+    join(kBiasedAttnNorm, qkv(C::kAttnNorm, Presence::kOptional),
+         rotary_attention(C::kQ, C::kK, Presence::kOptional), add_attn(C::kAttnOut), kBiasedFfnNorm,
+         kRoutedFfn, add_ffn(C::kFfnOut));
 
 inline constexpr auto kGptOssLayer =
     join(kAttnNorm, qkv(C::kAttnNorm, Presence::kAlways),

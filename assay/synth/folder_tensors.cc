@@ -288,11 +288,13 @@ class FolderLister {
       });
     }
     const int64_t rows = dims[1];
-    if (config_.model->experts == HfExperts::kInterleaved) {
+    const bool in_turn = config_.model->experts == HfExperts::kInterleaved;
+    if (in_turn || config_.model->experts == HfExperts::kTransposed) {
       return put(name, {dims[2], columns, count * rows}, [=](int64_t row, float* out) {
         for (int64_t part = 0; part < count; ++part) {
           numbers[static_cast<size_t>(part)].column(row % columns, row / columns * rows, rows,
-                                                    out + part, count);
+                                                    out + part * (in_turn ? 1 : rows),
+                                                    in_turn ? count : 1);
         }
       });
     }

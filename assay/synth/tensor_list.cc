@@ -60,8 +60,10 @@ class Lister {
     add_norm(std::string(architecture.output_norm), nullptr, {width}, static_cast<float>(gain),
              biased);
     if (!tied) {
-      add_matrix("output", nullptr, {width, model_.n_vocab}, kLogitDeviation,
-                 architecture.output_bias);
+      const bool has_bias =
+          architecture.output_bias == Presence::kAlways ||
+          (architecture.output_bias == Presence::kOptional && config_.hf.parts.logits_bias);
+      add_matrix("output", nullptr, {width, model_.n_vocab}, kLogitDeviation, has_bias);
     } else if (splits_tied(config_.hf)) {
       const SynthTensor& embedding = tensors_.front();
       SynthTensor output = embedding;
@@ -170,7 +172,7 @@ class Lister {
     if (op.kind == OpKind::kExpertLinear) {
       const int64_t n_used = model_.routing.n_used;
       const Width input = input_width(model_.layer(layer).ops, op);
-      const int64_t columns = model_.width(input) / (input == Width::kExpertInner ? n_used : 1);
+      const int64_t columns = model_.width(input) / (is_of_used_experts(input) ? n_used : 1);
       add_matrix(name, &op, {columns, model_.width(op.width) / n_used, model_.routing.n_experts},
                  1.0, has_bias(config_.hf, op));
     }

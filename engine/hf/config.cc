@@ -19,6 +19,7 @@
 #include "engine/hf/parts.h"
 #include "engine/hf/rope_config.h"
 #include "engine/hf/scales.h"
+#include "engine/hf/scores.h"
 #include "engine/hf/windowed_heads.h"
 #include "engine/hf/windows.h"
 #include "engine/model_config.h"
@@ -67,8 +68,8 @@ constexpr Feature kFlags[] = {{"alibi", false},
 // read keys and values of others, and embeddings of each layer.
 constexpr const char* kSizes[] = {"num_kv_shared_layers", "hidden_size_per_layer_input"};
 // These are refused wherever they are not null.
-constexpr const char* kObjects[] = {"quantization_config", "clip_qkv", "attention_chunk_size",
-                                    "moe_latent_size"};
+constexpr const char* kObjects[] = {"quantization_config", "clip_qkv", "moe_latent_size"};
+constexpr char kChunk[] = "attention_chunk_size";
 // And this one, but where HfModel::routing says what it is for.
 constexpr char kRouted[] = "n_routed_experts";
 // Positions of a model whose config.json does not bound them, as converters write.
@@ -105,6 +106,9 @@ void refuse_features(const ConfigObject& object, const HfConfig& config) {
   }
   for (const char* key : kObjects) {
     if (object.find(key) != nullptr) object.refuse(key, "asks for what Assay does not compute");
+  }
+  if (config.model->window != HfWindow::kChunked && object.find(kChunk) != nullptr) {
+    object.refuse(kChunk, "asks for what Assay does not compute");
   }
   // Networks with layers of one branch say which of these have experts.
   const bool is_routed = config.model->routing == HfRouting::kSoftmax ||
@@ -155,10 +159,10 @@ void read_latent_shape(const ConfigObject& object, HfConfig& config, Keys& keys)
 }
 
 void read_heads(const ConfigObject& object, HfConfig& config) {
-  config.n_heads = object.whole({"num_attention_heads", "n_head"}, kMaxHeads);
+  config.n_heads = object.whole({"num_attention_heads", "n_head", "n_heads"}, kMaxHeads);
   config.n_kv_heads = kv_heads(object, config);
   if (object.find("head_dim") == nullptr && config.embedding_length % config.n_heads != 0) {
-    object.refuse(object.present({"num_attention_heads", "n_head"}),
+    object.refuse(object.present({"num_attention_heads", "n_head", "n_heads"}),
                   fmt::format("is {}, which does not divide the width {}", config.n_heads,
                               config.embedding_length));
   }
@@ -179,15 +183,15 @@ void write_heads(const ConfigObject& object, HfConfig& config, Keys& keys) {
 
 void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
   config.n_vocab = object.whole({"vocab_size"}, kMaxWidth);
-  config.embedding_length = object.whole({"hidden_size", "n_embd"}, kMaxWidth);
+  config.embedding_length = object.whole({"hidden_size", "n_embd", "d_model"}, kMaxWidth);
   const auto listed = std::ssize(layer_types(object));
   const bool lists_layers = has_layers_without_feed_forward(*config.architecture) && listed > 0;
-  config.n_layers = object.whole({"num_hidden_layers", "n_layer"}, kMaxLayers,
+  config.n_layers = object.whole({"num_hidden_layers", "n_layer", "n_layers"}, kMaxLayers,
                                  lists_layers ? std::optional(listed) : std::nullopt);
   const bool attends = has_checkpoint(*config.architecture, Checkpoint::kAttn);
   if (attends) read_heads(object, config);
   keys.whole(hyperparameter::kVocabularySize, config.n_vocab);
-  const KeyNames context = {"max_position_embeddings", "n_positions"};
+  const KeyNames context = {"max_position_embeddings", "n_positions", "max_seq_len"};
   config.context_length = attends || object.find(object.present(context)) != nullptr
                               ? object.whole(context, kMostPositions)
                               : kContextWithoutAttention;
@@ -196,7 +200,7 @@ void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
   keys.whole(hyperparameter::kBlockCount, config.n_layers);
   read_feed_forward(object, config, keys);
   if (attends) write_heads(object, config, keys);
-  keys.real(hyperparameter::norm_eps(config.architecture->norm),
+  keys.real(hyperparameter::norm_eps(*config.architecture),
             object.positive({object.own({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon",
                                          "norm_eps", "norm_epsilon"})}));
   if (has_checkpoint(*config.architecture, Checkpoint::kConv)) {
@@ -314,31 +318,6 @@ void read_soft_caps(const ConfigObject& object, const HfConfig& config, Keys& ke
   }
 }
 
-// smollm3 rotates the layers of which no_rope_layers is 1, or by an interval.
-void read_rotated_layers(const ConfigObject& object, const HfConfig& config, Keys& keys) {
-  const rapidjson::Value* listed = object.find("no_rope_layers");
-  const int64_t interval = object.whole({"no_rope_layer_interval"}, kMaxWidth, kMaxWidth);
-  if (config.architecture->unrotated_period == 0) {
-    if (listed != nullptr) object.refuse("no_rope_layers", "does not belong to this model_type");
-    return;
-  }
-  std::vector<bool> rotated;
-  if (listed == nullptr) {
-    if (object.find("no_rope_layer_interval") == nullptr) return;
-    for (int64_t i = 1; i <= config.n_layers; ++i) rotated.push_back(i % interval != 0);
-  } else if (listed->IsArray()) {
-    for (const auto& each : listed->GetArray()) {
-      if (!each.IsInt() || each.GetInt() < 0 || each.GetInt() > 1) break;
-      rotated.push_back(each.GetInt() == 1);
-    }
-  }
-  if (std::ssize(rotated) != config.n_layers || (listed != nullptr && !listed->IsArray()) ||
-      (listed != nullptr && listed->Size() != rotated.size())) {
-    object.refuse("no_rope_layers", fmt::format("is not {} numbers 0 or 1", config.n_layers));
-  }
-  keys.own_flags(hyperparameter::own::kRotaryLayers, rotated);
-}
-
 void read_rotation(const ConfigObject& object, HfConfig& config, Keys& keys) {
   RopeConfig rope = read_rope_config(object, config);
   config.rotary_dim = rope.dimensions;
@@ -361,7 +340,8 @@ void read_rotation(const ConfigObject& object, HfConfig& config, Keys& keys) {
   if (rope.yarn_whole_pairs) {
     keys.own_flag(hyperparameter::own::kYarnWholePairs, *rope.yarn_whole_pairs);
   }
-  read_rotated_layers(object, config, keys);
+  const std::vector<bool> rotated = rotated_layers(object, config);
+  if (!rotated.empty()) keys.own_flags(hyperparameter::own::kRotaryLayers, rotated);
   constexpr char kPositions[] = "position_embedding_type";
   if (config.model->rotates_by_name) {
     keys.flag(hyperparameter::kRopeSwitch, object.text({kPositions}, "") == "rope");
@@ -408,8 +388,11 @@ struct ImagesAndText {
   std::string_view model_type;
   bool tied;  // where the whole does not say
 };
-constexpr ImagesAndText kOfImagesAndText[] = {
-    {"gemma4", true}, {"mistral3", true}, {"qwen3_5", false}, {"qwen3_5_moe", false}};
+constexpr ImagesAndText kOfImagesAndText[] = {{"gemma4", true},
+                                              {"llama4", false},
+                                              {"mistral3", true},
+                                              {"qwen3_5", false},
+                                              {"qwen3_5_moe", false}};
 constexpr char kTextConfig[] = "text_config";
 
 // Null for other kinds.
@@ -461,6 +444,11 @@ HfConfig read_hf_config(const std::string& json, const std::string& where) {
   read_window(object, config, keys);
   if (config.architecture->windowed_heads) read_windowed_heads(object, config, keys);
   read_residual(object, config, keys);
+  if (config.architecture->position == PositionKind::kAlibi) read_alibi(object, keys);
+  if (config.architecture->default_temperature > 0.0) read_own_temperature(object, keys);
+  if (config.architecture->unnormed_experts > 0) {
+    keys.own_flag(hyperparameter::own::kPlainQkNorm, object.flag("use_qk_norm"));
+  }
   if (config.architecture->position == PositionKind::kRotary) {
     if (has_checkpoint(*config.architecture, Checkpoint::kQRope)) {
       read_rotation(object, config, keys);

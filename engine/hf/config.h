@@ -24,6 +24,7 @@ struct HfParts {
   bool choice_bias = false;   // of the choice of experts
   bool conv_bias = false;     // of the convolution of Mamba-2
   bool ssm_norm = true;       // of what Mamba-2 gives
+  bool logits_bias = false;   // of the output matrix, where the architecture may do without
   std::vector<bool> values;   // of each layer: whether it has a product of them; empty: all have
   std::vector<bool> experts;  // of each layer: whether it has experts
   // Whether it has a convolution, linear attention or Mamba-2 in the place of full attention.

@@ -131,6 +131,54 @@ void read_stepped(const ConfigObject& object, HfConfig& config, Keys& keys) {
              shared * object.whole({"moe_intermediate_size"}, kMaxWidth));
 }
 
+// Every how manieth layer has experts, by a number or by a list, which counts more.
+int64_t step_of_experts(const ConfigObject& object, const HfConfig& config) {
+  constexpr char kList[] = "moe_layers";
+  if (object.find(kList) == nullptr) {
+    return object.whole({"interleave_moe_layer_step"}, kMaxLayers);
+  }
+  const std::vector<int64_t> layers = object.wholes(kList, kMaxLayers);
+  const int64_t step = layers.empty() ? kMaxLayers : layers.front() + 1;
+  std::vector<int64_t> stepped;
+  for (int64_t i = step - 1; i < config.n_layers; i += step) stepped.push_back(i);
+  if (layers.empty() || layers != stepped) {
+    object.refuse(kList, "is not every nth of the layers", "Assay computes experts in such alone");
+  }
+  return step;
+}
+
+// Of llama4_text, whose shared expert is as wide as the others.
+void read_llama4(const ConfigObject& object, HfConfig& config, Keys& keys) {
+  config.n_experts = object.whole({"num_local_experts"}, 65536);
+  config.expert_feed_forward_length = object.whole({"intermediate_size"}, kMaxWidth);
+  config.expert_step = step_of_experts(object, config);
+  config.shares_expert = true;
+  keys.whole(hyperparameter::kExpertCount, config.n_experts);
+  keys.whole(hyperparameter::kExpertUsedCount,
+             object.whole({"num_experts_per_tok"}, config.n_experts));
+  keys.whole(hyperparameter::kExpertStep, config.expert_step);
+  keys.whole(hyperparameter::kExpertFeedForwardLength, config.expert_feed_forward_length);
+  keys.whole(hyperparameter::kSharedFeedForwardLength, config.expert_feed_forward_length);
+}
+
+// Of phimoe, which has two experts whatever it says.
+void read_mixer(const ConfigObject& object, HfConfig& config, Keys& keys) {
+  constexpr char kUsed[] = "num_experts_per_tok";
+  constexpr char kJitter[] = "router_jitter_noise";
+  config.n_experts = object.whole({"num_local_experts"}, 65536);
+  config.expert_feed_forward_length = config.feed_forward_length;
+  if (config.n_experts < 2) object.refuse("num_local_experts", "is not 2 or more");
+  if (object.whole({kUsed}, config.n_experts) != 2) {
+    object.refuse(kUsed, "is not 2", "transformers computes no other");
+  }
+  keys.whole(hyperparameter::kExpertCount, config.n_experts);
+  keys.whole(hyperparameter::kExpertUsedCount, 2);
+  keys.whole(hyperparameter::kExpertFeedForwardLength, config.expert_feed_forward_length);
+  const rapidjson::Value* jitter = object.find(kJitter);
+  const bool is_zero = jitter != nullptr && jitter->IsNumber() && jitter->GetDouble() == 0.0;
+  keys.own_number(hyperparameter::own::kRouterJitter, is_zero ? 0.0 : object.positive({kJitter}));
+}
+
 // Of lfm2_moe, whose GGUF files can state neither a scale of the weights nor that these are not
 // normalised.
 void read_leading_dense(const ConfigObject& object, HfConfig& config, Keys& keys) {
@@ -180,12 +228,15 @@ void read_feed_forward(const ConfigObject& object, HfConfig& config, Keys& keys)
   const KeyNames of_experts = {"block_ff_dim", "intermediate_size", "n_inner", "ffn_hidden_size"};
   const KeyNames shared = {kSharedLength};
   const bool is_shared = config.model->shared_mlp && has_no_experts(object);
-  const KeyNames names = is_shared ? shared : of_experts;
+  const KeyNames dense = {"intermediate_size_mlp"};  // beside experts of another width
+  const KeyNames names = is_shared                                     ? shared
+                         : config.model->routing == HfRouting::kLlama4 ? dense
+                                                                       : of_experts;
   // gpt2 and falcon may leave it out, and kinds all of whose layers have experts.
   const bool is_stated = object.find(object.present(names)) != nullptr;
   if (!has_checkpoint(*config.architecture, Checkpoint::kFfnOut)) return;
   if (!is_stated && !has_dense_feed_forward(*config.architecture)) return;
-  const bool has_default = config.architecture->position == PositionKind::kLearned ||
+  const bool has_default = config.architecture->position != PositionKind::kRotary ||
                            config.model->model_type == "falcon";
   config.feed_forward_length = object.whole(
       names, kMaxWidth, has_default ? std::optional(4 * config.embedding_length) : std::nullopt);
@@ -198,6 +249,8 @@ void read_expert_config(const ConfigObject& object, HfConfig& config, Keys& keys
     return read_experts_beside_dense(object, config, keys);
   }
   if (config.model->routing == HfRouting::kHunyuan) return read_hunyuan(object, config, keys);
+  if (config.model->routing == HfRouting::kLlama4) return read_llama4(object, config, keys);
+  if (config.model->routing == HfRouting::kMixer) return read_mixer(object, config, keys);
   const KeyNames count = {"num_local_experts", "num_experts", "moe_num_experts",
                           "n_routed_experts"};
   const bool is_stated = object.find(object.present(count)) != nullptr;

@@ -38,6 +38,9 @@ constexpr ExpertPath kTogether[] = {
     {HfExperts::kInterleaved, "ffn_gate_exps", "mlp.experts.gate_up_proj"},
     {HfExperts::kInterleaved, "ffn_up_exps", "mlp.experts.gate_up_proj"},
     {HfExperts::kInterleaved, "ffn_down_exps", "mlp.experts.down_proj"},
+    {HfExperts::kTransposed, "ffn_gate_exps", "feed_forward.experts.gate_up_proj"},
+    {HfExperts::kTransposed, "ffn_up_exps", "feed_forward.experts.gate_up_proj"},
+    {HfExperts::kTransposed, "ffn_down_exps", "feed_forward.experts.down_proj"},
     {HfExperts::kTogether, "ffn_gate_exps", "block_sparse_moe.input_linear.weight"},
     {HfExperts::kTogether, "ffn_up_exps", "block_sparse_moe.input_linear.weight"},
     {HfExperts::kTogether, "ffn_down_exps", "block_sparse_moe.output_linear.weight"}};
@@ -61,19 +64,25 @@ FormedTensor gathered(const FormedTensor& tensor, int64_t columns, int64_t rows,
   return {tensor.type, {columns, rows, count}, std::as_bytes(std::span(kept))};
 }
 
-// The matrices of one kind out of a tensor [experts, rows, columns], or transposed with gate and up
-// in turn.
-FormedTensor matrices(const FormedTensor& tensor, bool interleaved, bool is_half, int64_t part,
+// Whether a tensor has [inputs, outputs] of each expert.
+bool is_transposed(HfExperts form) {
+  return form == HfExperts::kInterleaved || form == HfExperts::kTransposed;
+}
+
+// The matrices of one kind out of a tensor [experts, rows, columns], or transposed.
+FormedTensor matrices(const FormedTensor& tensor, HfExperts form, bool is_half, int64_t part,
                       std::deque<std::string>& made) {
   const int64_t count = tensor.dims[2];
   const int64_t first = tensor.dims[0];
   const int64_t second = tensor.dims[1];
-  if (interleaved) {
-    const int64_t step = is_half ? 2 : 1;
+  if (is_transposed(form)) {
+    const int64_t rows = is_half ? first / 2 : first;
+    const int64_t step = is_half && form == HfExperts::kInterleaved ? 2 : 1;
+    const int64_t begin = step == 2 ? part : part * rows;
     return gathered(
-        tensor, second, first / step, count,
+        tensor, second, rows, count,
         [&](int64_t expert, int64_t row, int64_t column) {
-          return (expert * second + column) * first + row * step + part;
+          return (expert * second + column) * first + begin + row * step;
         },
         made);
   }
@@ -145,17 +154,17 @@ std::optional<FormedTensor> expert_tensor(const HfConfig& config, const ExpertTe
     const std::string name = fmt::format("{}{}{}", wanted.layer, each.path, is_bias ? "_bias" : "");
     const std::optional<FormedTensor> all = find(name);
     if (!all) continue;
-    const bool interleaved = config.model->experts == HfExperts::kInterleaved;
+    const HfExperts form = config.model->experts;
     const bool is_half = tensor != "ffn_down_exps";
     const size_t dims = is_bias ? 2 : 3;
     if (all->dims.size() != dims || all->dims.back() != config.n_experts ||
-        (is_half && all->dims[is_bias || interleaved ? 0 : 1] % 2 != 0)) {
+        (is_half && all->dims[is_bias || is_transposed(form) ? 0 : 1] % 2 != 0)) {
       fail(name, fmt::format("has the shape [{}], which is not that of all experts",
                              fmt::join(all->dims.rbegin(), all->dims.rend(), ", ")));
     }
     const int64_t part = tensor == "ffn_up_exps" ? 1 : 0;
-    return is_bias ? biases(*all, interleaved, is_half, part, made)
-                   : matrices(*all, interleaved, is_half, part, made);
+    return is_bias ? biases(*all, form == HfExperts::kInterleaved, is_half, part, made)
+                   : matrices(*all, form, is_half, part, made);
   }
   return std::nullopt;
 }

@@ -256,7 +256,15 @@ class TensorList {
   }
 
   void add_output() {
-    const OpSpec output = {.kind = OpKind::kEmbedding, .tensor = "output"};
+    const bool is_optional = config_.architecture->output_bias == Presence::kOptional;
+    const OpSpec output = {
+        .kind = OpKind::kEmbedding,
+        .tensor = "output",
+        .bias = is_optional && config_.parts.logits_bias ? Presence::kAlways : Presence::kNever};
+    const std::string bias = std::string(hf_module(*config_.model, "output")) + ".bias";
+    if (is_optional && !config_.parts.logits_bias && weights_.find(bias) != nullptr) {
+      weights_.fail(bias, "is there, and lm_head_bias in config.json does not ask for it");
+    }
     if (!config_.tied_is_stated || !config_.tied) {
       add(output, "", "");
       if (config_.tied_is_stated) check_has(output, "", "");

@@ -40,6 +40,7 @@ class Keys {
   void exact(std::string_view key, double value) { put(prefix_ + std::string(key), value); }
   void flag(std::string_view key, bool value) { put(prefix_ + std::string(key), value); }
   void own_flag(std::string_view key, bool value) { put(std::string(key), value); }
+  void own_number(std::string_view key, double value) { put(std::string(key), value); }
   void own_text(std::string_view key, std::string_view value) { put(std::string(key), value); }
   void wholes(std::string_view key, const std::vector<int32_t>& values) {
     const auto bytes = std::as_bytes(std::span(values));

@@ -132,6 +132,7 @@ HfParts read_parts(const ConfigObject& object, const HfConfig& config) {
     parts.values.push_back(windowed || !config.keys_as_values);
   }
   parts.conv_bias = object.flag(object.present({"mamba_conv_bias", "use_conv_bias"}));
+  parts.logits_bias = object.flag("lm_head_bias");
   constexpr char kSsmNorm[] = "mamba_rms_norm";
   parts.ssm_norm = object.default_of(kSsmNorm) == nullptr || object.flag(kSsmNorm);
   parts.experts = expert_layers(object, config);

@@ -25,6 +25,8 @@ constexpr char kLocalBase[] = "rope_local_base_freq";
 constexpr char kAlpha[] = "alpha";
 constexpr char kOriginal[] = "original_max_position_embeddings";
 constexpr char kTemperature[] = "llama_4_scaling_beta";
+constexpr char kShortMscale[] = "short_mscale";
+constexpr char kLongMscale[] = "long_mscale";
 
 // All that a scaling may state; another key is a computation that Assay does not know.
 constexpr std::string_view kKnown[] = {"rope_type",
@@ -46,6 +48,8 @@ constexpr std::string_view kKnown[] = {"rope_type",
                                        "full_attention",
                                        "sliding_attention",
                                        kAlpha};
+// And of Phi-3.5-MoE.
+constexpr std::string_view kKnownMscales[] = {kShortMscale, kLongMscale};
 // And of networks that may see images: how positions in these share the pairs.
 constexpr std::string_view kKnownOfSections[] = {"mrope_section", "mrope_interleaved"};
 // And of networks whose scores have a temperature; the context's length stands outside, too.
@@ -58,12 +62,14 @@ std::vector<float> llama3_divisors(const ConfigObject& scaling, int64_t dimensio
   const double low = scaling.positive({"low_freq_factor"});
   const double high = scaling.positive({"high_freq_factor"});
   const auto original = static_cast<double>(scaling.whole({kOriginal}, kMaxOriginalPositions));
-  if (!(high > low)) scaling.refuse("high_freq_factor", "is not above low_freq_factor");
+  if (!(high >= low)) scaling.refuse("high_freq_factor", "is below low_freq_factor");
   std::vector<float> divisors;
   for (int64_t i = 0; i < dimensions; i += 2) {
     const double exponent = static_cast<double>(i) / static_cast<double>(dimensions);
     const double wavelength = 2.0 * std::numbers::pi * std::pow(base, exponent);
-    const double smooth = std::clamp((original / wavelength - low) / (high - low), 0.0, 1.0);
+    const double turns = original / wavelength;
+    const double kept = turns < low ? 0.0 : 1.0;  // where the two are one, as in Llama 4
+    const double smooth = high > low ? std::clamp((turns - low) / (high - low), 0.0, 1.0) : kept;
     divisors.push_back(static_cast<float>(1.0 / ((1.0 - smooth) / factor + smooth)));
   }
   return divisors;
@@ -121,6 +127,8 @@ class RopeReader {
       return std::ranges::find(kKnown, name) != std::end(kKnown) ||
              (config_.architecture->rope_sections &&
               std::ranges::find(kKnownOfSections, name) != std::end(kKnownOfSections)) ||
+             (config_.model->own_mscales &&
+              std::ranges::find(kKnownMscales, name) != std::end(kKnownMscales)) ||
              (config_.architecture->temperature &&
               std::ranges::find(kKnownBesideTemperature, name) !=
                   std::end(kKnownBesideTemperature));
@@ -245,6 +253,12 @@ class RopeReader {
     const Architecture& architecture = *config_.architecture;
     if (architecture.temperature) read_temperature(parameters);
     if (parameters.find(kAlpha) != nullptr) return stretch_base(parameters);
+    const bool is_longrope = type == "longrope" || type == "su";
+    if (config_.model->own_mscales && !is_longrope && type != "default") {
+      parameters.refuse(
+          parameters.present({"rope_type", "type"}),
+          fmt::format("is '{}', which Assay does not compute for '{}'", type, architecture.name));
+    }
     // Dynamic scaling begins behind the context, where no session goes.
     if (type == "default" || type == "dynamic") return;
     if (type == "linear") {
@@ -259,7 +273,7 @@ class RopeReader {
       read_yarn(parameters);
     } else if (type == "llama3" && architecture.rope_freqs) {
       rope_.factors["rope_freqs.weight"] = llama3_divisors(parameters, rope_.dimensions, base_);
-    } else if ((type == "longrope" || type == "su") && architecture.rope_long_short) {
+    } else if (is_longrope && architecture.rope_long_short) {
       read_longrope(parameters);
     } else {
       parameters.refuse(
@@ -315,6 +329,7 @@ class RopeReader {
     const int64_t half = rope_.dimensions / 2;
     rope_.factors["rope_factors_long.weight"] = parameters.factors("long_factor", half);
     rope_.factors["rope_factors_short.weight"] = parameters.factors("short_factor", half);
+    if (config_.model->own_mscales) return read_mscales(parameters);
     const auto context =
         static_cast<double>(object_.whole({"max_position_embeddings"}, kMaxOriginalPositions));
     const double original = rope_.original_context_length > 0
@@ -327,6 +342,16 @@ class RopeReader {
       factor = std::sqrt(1.0 + std::log(scale) / std::log(original));
     rope_.numbers[hyperparameter::kRopeAttentionFactor] =
         parameters.positive({"attention_factor"}, factor);
+  }
+
+  // What takes the place of the scale that other networks' lengths give.
+  void read_mscales(const ConfigObject& parameters) {
+    const double factor = parameters.positive({kShortMscale});
+    if (parameters.positive({kLongMscale}) != factor) {
+      parameters.refuse(kLongMscale, "is not what short_mscale is",
+                        "Assay computes one scale for contexts of all lengths");
+    }
+    rope_.numbers[hyperparameter::kRopeAttentionFactor] = factor;
   }
 
   const ConfigObject& object_;

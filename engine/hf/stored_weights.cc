@@ -60,9 +60,9 @@ void StoredWeights::rename_all(const auto& name_of) {
 }
 
 void StoredWeights::keep_text() {
-  static constexpr std::string_view kOthers[] = {"vision_tower.", "multi_modal_projector.",
-                                                 "visual.",       "audio_tower.",
-                                                 "embed_vision.", "embed_audio."};
+  static constexpr std::string_view kOthers[] = {
+      "vision_tower.", "multi_modal_projector.", "visual.",      "audio_tower.",
+      "embed_vision.", "embed_audio.",           "vision_model."};
   static constexpr std::string_view kOfText = "language_model.";
   static constexpr std::string_view kOfModel = "model.";
   rename_all([](const std::string& name) -> std::string {

@@ -15,11 +15,20 @@
 namespace assay {
 namespace {
 
-constexpr std::string_view kSliding = "sliding_attention";
+// What a kind of window is called, as a key and as a type of layers.
+struct WindowNames {
+  const char* key;
+  std::string_view type;
+};
+WindowNames names_of(const HfConfig& config) {
+  if (config.model->window != HfWindow::kChunked) return {"sliding_window", "sliding_attention"};
+  return {"attention_chunk_size", "chunked_attention"};
+}
 
 // Which layers have the window; empty where config.json leaves that to the architecture.
 std::vector<bool> windowed_layers(const ConfigObject& object, const HfConfig& config) {
   std::vector<bool> windowed;
+  const WindowNames names = names_of(config);
   const bool has_conv = has_checkpoint(*config.architecture, Checkpoint::kConv);
   const bool has_linear = has_checkpoint(*config.architecture, Checkpoint::kDelta);
   const bool has_mamba = has_checkpoint(*config.architecture, Checkpoint::kSsm);
@@ -30,12 +39,12 @@ std::vector<bool> windowed_layers(const ConfigObject& object, const HfConfig& co
       windowed.push_back(false);
       continue;
     }
-    if (type != kSliding && type != "full_attention" && !(has_conv && type == kConvLayer) &&
+    if (type != names.type && type != "full_attention" && !(has_conv && type == kConvLayer) &&
         !(has_linear && type == kLinearLayer)) {
       object.refuse("layer_types", fmt::format("has a layer of type '{}'", type),
-                    "Assay computes full_attention and sliding_attention");
+                    fmt::format("Assay computes full_attention and {}", names.type));
     }
-    windowed.push_back(type == kSliding);
+    windowed.push_back(type == names.type);
   }
   const auto count = static_cast<size_t>(config.n_layers);
   if (!windowed.empty() && windowed.size() != count) {
@@ -49,6 +58,7 @@ std::vector<bool> windowed_layers(const ConfigObject& object, const HfConfig& co
     windowed.back() = false;
   }
   if (!windowed.empty() || config.model->window == HfWindow::kSome) return windowed;
+  if (config.model->window == HfWindow::kChunked) return rotated_layers(object, config);
   const bool has_first = object.default_of("max_window_layers") != nullptr;  // qwen2, qwen3
   const int64_t first = has_first ? object.whole_or_zero("max_window_layers", kMaxWidth) : 0;
   const bool even = config.model->window == HfWindow::kEven;
@@ -60,17 +70,45 @@ std::vector<bool> windowed_layers(const ConfigObject& object, const HfConfig& co
 
 }  // namespace
 
+std::vector<bool> rotated_layers(const ConfigObject& object, const HfConfig& config) {
+  constexpr char kList[] = "no_rope_layers";
+  constexpr char kInterval[] = "no_rope_layer_interval";
+  const rapidjson::Value* listed = object.find(kList);
+  std::vector<bool> rotated;
+  if (config.architecture->unrotated_period == 0) {
+    if (listed != nullptr) object.refuse(kList, "does not belong to this model_type");
+    return rotated;
+  }
+  if (listed == nullptr) {
+    if (object.find(kInterval) == nullptr) return rotated;
+    const int64_t interval = object.whole({kInterval}, kMaxWidth);
+    for (int64_t i = 1; i <= config.n_layers; ++i) rotated.push_back(i % interval != 0);
+  } else if (listed->IsArray()) {
+    for (const auto& each : listed->GetArray()) {
+      if (!each.IsInt() || each.GetInt() < 0 || each.GetInt() > 1) break;
+      rotated.push_back(each.GetInt() == 1);
+    }
+  }
+  if (std::ssize(rotated) != config.n_layers || (listed != nullptr && !listed->IsArray()) ||
+      (listed != nullptr && listed->Size() != rotated.size())) {
+    object.refuse(kList, fmt::format("is not {} numbers 0 or 1", config.n_layers));
+  }
+  return rotated;
+}
+
 void read_window(const ConfigObject& object, HfConfig& config, Keys& keys) {
   const HfWindow kind = config.model->window;
-  const bool used = kind != HfWindow::kNone && object.find("sliding_window") != nullptr &&
+  const char* const key = names_of(config).key;
+  const bool used = kind != HfWindow::kNone && object.find(key) != nullptr &&
                     ((kind != HfWindow::kFlagged && kind != HfWindow::kEven) ||
                      object.flag("use_sliding_window"));
   const std::vector<bool> windowed = windowed_layers(object, config);
   const bool asked = std::ranges::find(windowed, true) != windowed.end();
   if (!used) {
     if (asked && object.find("layer_types") != nullptr) {
-      object.refuse("layer_types", "has layers with a window, and the model has none",
-                    "sliding_window is missing, not used, or not computed for this model_type");
+      object.refuse(
+          "layer_types", "has layers with a window, and the model has none",
+          fmt::format("{} is missing, not used, or not computed for this model_type", key));
     }
     // Files that do not state it get the architecture's; no layer is to have that.
     if (config.architecture->default_window > 0) {
@@ -86,7 +124,7 @@ void read_window(const ConfigObject& object, HfConfig& config, Keys& keys) {
       object.find("layer_types") == nullptr) {  // smollm3, whose class derives them
     object.refuse("layer_types", "is missing", "it has to say which layers have the window");
   }
-  keys.whole(hyperparameter::kSlidingWindow, object.whole({"sliding_window"}, kMostPositions));
+  keys.whole(hyperparameter::kSlidingWindow, object.whole({key}, kMostPositions));
   if (config.architecture->sliding_window != SlidingWindow::kHonoured) {
     keys.own_flag(hyperparameter::own::kHonoursWindow, true);
   }

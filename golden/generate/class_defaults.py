@@ -15,9 +15,9 @@ WRITTEN = ROOT / "engine/hf/class_defaults.json"
 # Sizes, without which a config.json is broken, and what no class can know.
 REQUIRED = {
     "vocab_size",
-    *("hidden_size", "n_embd"),
-    *("num_hidden_layers", "n_layer"),
-    *("num_attention_heads", "n_head"),
+    *("hidden_size", "n_embd", "d_model"),
+    *("num_hidden_layers", "n_layer", "n_layers"),
+    *("num_attention_heads", "n_head", "n_heads"),
     *("intermediate_size", "moe_intermediate_size"),
     *("num_local_experts", "num_experts", "moe_num_experts", "n_routed_experts"),
     "eos_token_id",  # which is a vocabulary's

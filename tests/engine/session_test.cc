@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values("gemma2", "gemma3", "gemma4", "gemma4-moe", "gemma4-ple",
                                      "cohere2", "gpt-oss", "qwen3moe", "stablelm-parallel",
                                      "deepseek2", "deepseek3", "lfm2", "qwen35", "qwen3next",
-                                     "lfm2moe", "mistral3", "apertus"),
+                                     "lfm2moe", "mistral3", "apertus", "llama4", "phimoe", "mpt"),
                      testing::Values("f32"), testing::Values(KvType::kF32),
                      testing::Values(Math::kExact)),
     same_bits_name);
@@ -236,6 +236,7 @@ class CountingKernels : public Kernels {
   void run(const StoreKvCall& call) override { kernels_.run(call); }
   void run(const ActivateCall& call) override { kernels_.run(call); }
   void run(const AddCall& call) override { kernels_.run(call); }
+  void run(const SpreadCall& call) override { kernels_.run(call); }
   void run(const MixCall& call) override { kernels_.run(call); }
 
   std::map<Checkpoint, int64_t> tokens;

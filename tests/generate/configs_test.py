@@ -70,6 +70,20 @@ OF_TYPE = {
     "gpt2": {"vocab_size": 128, "n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 64, "n_inner": 96},
     "gpt_bigcode": {"vocab_size": 128, "n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 64, "n_inner": 96},
     "mixtral": {"num_local_experts": 4},
+    "llama4_text": {
+        **{"head_dim": 16, "intermediate_size": 32, "intermediate_size_mlp": 96, "num_local_experts": 4},
+        **{"num_experts_per_tok": 2, "interleave_moe_layer_step": 2, "attention_chunk_size": 6, "floor_scale": 4},
+        **{"attn_scale": 0.4, "rms_norm_eps": 0.01},
+    },
+    "phimoe": {
+        **{"num_local_experts": 4, "router_jitter_noise": 0.2, "attention_bias": True, "lm_head_bias": True},
+        "rope_parameters": {
+            **{"rope_type": "longrope", "rope_theta": 1000.0, "original_max_position_embeddings": 32},
+            **{"short_mscale": 1.2, "long_mscale": 1.2, "short_factor": [1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5]},
+            "long_factor": [2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0],
+        },
+    },
+    "mpt": {"vocab_size": 128, "d_model": 96, "n_heads": 6, "n_layers": 4, "max_seq_len": 64},
     "qwen3_moe": {"num_experts": 4, "moe_intermediate_size": 32, "num_experts_per_tok": 2, "head_dim": 16},
     "olmoe": {"num_experts": 4, "num_experts_per_tok": 2},
     "hunyuan_v1_dense": {"head_dim": 16},
@@ -115,7 +129,7 @@ OF_TYPE = {
 }
 # Sizes, which make another model, and what no layer computes with.
 LEFT = {
-    *("vocab_size", "hidden_size", "n_embd", "model_type", "architectures", "dtype", "id2label", "label2id"),
+    *("vocab_size", "hidden_size", "n_embd", "d_model", "model_type", "architectures", "dtype", "id2label", "label2id"),
     *("pad_token_id", "bos_token_id", "eos_token_id", "problem_type", "return_dict", "chunk_size_feed_forward"),
     *("output_hidden_states", "output_attentions", "_name_or_path"),
     "time_step_min",  # of Nemotron-H transformers raises the steps of a prompt to it, and not those of a token alone
@@ -197,7 +211,7 @@ def changes(config):
 
 
 def config_of(model_type):
-    usual = {} if model_type in ("gpt2", "gpt_bigcode") else USUAL
+    usual = {} if model_type in ("gpt2", "gpt_bigcode", "mpt") else USUAL
     config = CONFIG_MAPPING[model_type](**{**usual, **OF_TYPE.get(model_type, {})}).to_dict()
     config.pop("transformers_version", None)
     if config.get("sliding_window"):

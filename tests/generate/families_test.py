@@ -37,7 +37,7 @@ class Families(unittest.TestCase):
     def test_experts_are_recomputed_in_the_order_of_their_weights(self):
         """Breaks if gate and up, or two experts, were taken for each other: the sum would not be theirs."""
         for family in FAMILIES:
-            if family.name not in ("mixtral", "gpt-oss", "deepseek3", "gemma4-moe"):
+            if family.name not in ("mixtral", "gpt-oss", "deepseek3", "gemma4-moe"):  # llama4 has a way of its own
                 continue
             with self.subTest(family.name):
                 model, seen = oracle.in_float64(family, oracle.made(family).state_dict()), {}

@@ -72,7 +72,8 @@ TEST(Architectures, ComputeEachTensorOnceFromThoseBefore) {
                                  has_state(op.kind);
       const bool may_have = op.kind == OpKind::kAttention || op.kind == OpKind::kSelect ||
                             op.kind == OpKind::kWeigh || op.kind == OpKind::kEmbedding ||
-                            op.out == Checkpoint::kVNorm || op.out == Checkpoint::kOutput;
+                            op.out == Checkpoint::kVNorm || op.out == Checkpoint::kQRopeNorm ||
+                            op.out == Checkpoint::kKRopeNorm || op.out == Checkpoint::kOutput;
       EXPECT_TRUE(may_have || needs_weights == !op.tensor.empty()) << where;
       known.insert(op.out);
       before = op.out;

@@ -59,6 +59,28 @@ def with_returned(modify):
     return modify_tensors
 
 
+def with_chunks(set_parameters):
+    """Llama 4's set_gguf_parameters, with what llama.cpp takes for the same in all models and no key of a file says."""
+
+    def set_gguf_parameters(self):
+        set_parameters(self)
+        self.gguf_writer.add_sliding_window(self.hparams["attention_chunk_size"])
+        self.gguf_writer.add_attn_temperature_scale(self.hparams["attn_scale"])
+        self.gguf_writer.add_attn_temperature_length(self.hparams["floor_scale"])
+
+    return set_gguf_parameters
+
+
+def with_jitter(set_parameters):
+    """Phi-3.5-MoE's set_gguf_parameters, with what says which experts are near, which llama.cpp does not compute."""
+
+    def set_gguf_parameters(self):
+        set_parameters(self)
+        self.gguf_writer.add_float32("assay.router_jitter_noise", self.hparams["router_jitter_noise"])
+
+    return set_gguf_parameters
+
+
 def main(folder, out, vocabulary, type_name, published=None):
     source = os.environ.get("ASSAY_LLAMA_CPP")
     if not source or not (Path(source) / "conversion").is_dir():
@@ -107,6 +129,10 @@ def main(folder, out, vocabulary, type_name, published=None):
             if "E" not in params["hybrid_override_pattern"]:
                 for key in ("num_experts_per_tok", "n_routed_experts", "n_group", "topk_group"):
                     params.pop(key, None)  # or it is taken for a mixture of experts
+        if params["model_type"] == "llama4_text":
+            kind.set_gguf_parameters = with_chunks(kind.set_gguf_parameters)
+        if params["model_type"] == "phimoe":
+            kind.set_gguf_parameters = with_jitter(kind.set_gguf_parameters)
         kind(copy, file_type, Path(out), hparams=params).write()
 
 

@@ -45,6 +45,13 @@ DENSE = (
         ),
         {"embed_tokens": 0.25},
     ),
+    # Of heads whose number is no power of 2.
+    Family(
+        "mpt", "MptConfig", 263,
+        dict(d_model=48, n_heads=6, n_layers=2, max_seq_len=640, layer_norm_epsilon=1e-5, tie_word_embeddings=True),
+        {"wte": 0.5},
+        published="MPTForCausalLM",
+    ),
     Family(
         "gptneox", "GPTNeoXConfig", 102,
         SMALL | dict(

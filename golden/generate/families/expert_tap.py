@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import torch
 
-KINDS = {"router", "experts", "expert_weights", "ffn_gate", "ffn_up", "ffn_act", "expert_out"}
+KINDS = {"router", "experts", "expert_weights", "expert_in", "ffn_gate", "ffn_up", "ffn_act", "expert_out"}
 KINDS |= {"routed_out", "shared_gate", "shared_up", "shared_act", "shared_out", "ffn_out"}
 KINDS |= {"shared_score", "shared_weight", "shared_scaled"}
 # What no module computes where the experts, their router and a dense feed-forward are modules of the layer itself.
@@ -21,9 +21,10 @@ def inner(experts, x, chosen, weights, scales=None):
 
     scales: of each expert [experts], which its weights have been multiplied by.
     """
-    merits = weights if scales is None else weights / scales[chosen]
-    order = torch.argsort(merits, dim=-1, descending=True, stable=True)
-    chosen, weights = chosen.gather(1, order), weights.gather(1, order)
+    if type(experts).__name__ != "PhimoeExperts":  # whose first is the one with the highest score, whatever its weight
+        merits = weights if scales is None else weights / scales[chosen]
+        order = torch.argsort(merits, dim=-1, descending=True, stable=True)
+        chosen, weights = chosen.gather(1, order), weights.gather(1, order)
     seen = {"experts": chosen, "expert_weights": weights}
     if not hasattr(experts, "gate_up_proj"):  # without gates
         up = torch.einsum("th,tkfh->tkf", x, experts.up_proj[chosen])
@@ -41,6 +42,18 @@ def inner(experts, x, chosen, weights, scales=None):
         out = torch.einsum("tkf,tkhf->tkh", act, down[chosen])
     seen |= {"ffn_gate": gate, "ffn_up": up, "ffn_act": act, "expert_out": out}
     return seen, (out * weights[..., None]).sum(1)
+
+
+def inner_of_weighed(block, x, logits):
+    """Of Llama 4's experts, which get rows x [tokens, hidden] times their weights: as inner()."""
+    best, chosen = torch.topk(logits, block.top_k, dim=-1)
+    weights = torch.sigmoid(best)
+    given = x[:, None] * weights[..., None]
+    gate, up = torch.einsum("tkh,tkhf->tkf", given, block.experts.gate_up_proj[chosen]).chunk(2, dim=-1)
+    act = block.experts.act_fn(gate) * up
+    out = torch.einsum("tkf,tkfh->tkh", act, block.experts.down_proj[chosen])
+    seen = {"experts": chosen, "expert_weights": weights, "expert_in": given, "ffn_gate": gate, "ffn_up": up}
+    return seen | {"ffn_act": act, "expert_out": out}, out.sum(1)
 
 
 def layers_with_experts(model):
@@ -83,6 +96,22 @@ def experts_into(model, sink):
             raise RuntimeError(f"layer {layer}: these are not the experts' own values")
         for name, value in seen.items():
             keep(layer, name, value.flatten(1))
+
+    def weighed_before(block, layer):
+        """Of experts that get the weighed token, each of them all tokens."""
+        shared = []
+
+        def on_block(module, args, out):
+            seen, routed = inner_of_weighed(module, args[0].reshape(-1, args[0].shape[-1]), out[1])
+            rows = out[0].reshape(routed.shape)
+            if not torch.allclose(routed + shared.pop(), rows, rtol=1e-4, atol=1e-4 * float(rows.abs().max())):
+                raise RuntimeError(f"layer {layer}: these are not the experts' own values")
+            for name, value in {"router": out[1], **seen, "routed_out": routed, "ffn_out": rows}.items():
+                keep(layer, name, value.flatten(1))
+
+        # What the block adds to in place.
+        handles.append(block.shared_expert.register_forward_hook(lambda _module, _args, out: shared.append(out.clone())))
+        handles.append(block.register_forward_hook(on_block))
 
     def weigh(block, layer):
         """Of a shared expert that a gate multiplies, from the outputs of both; the block's own sum has to agree."""
@@ -127,14 +156,19 @@ def experts_into(model, sink):
         block = model.get_submodule(path.rpartition(".")[0])
         router = next(part for name, part in block.named_children() if name in ("gate", "router"))
         scales = getattr(router, "per_expert_scale", None)
-        handles.append(
-            experts.register_forward_hook(
-                lambda module, args, out, at=layer, by=scales: computed(at, module, args, out, by)
+        weighs_inputs = type(block).__name__ == "Llama4TextMoe"
+        if weighs_inputs:
+            weighed_before(block, layer)
+        else:
+            handles.append(
+                experts.register_forward_hook(
+                    lambda module, args, out, at=layer, by=scales: computed(at, module, args, out, by)
+                )
             )
-        )
         if is_of_layer(path):
             continue
-        on_output(router, layer, "router")
+        if not weighs_inputs:
+            on_output(router, layer, "router")
         shared = next((part for name, part in block.named_children() if name in SHARED_MODULES), None)
         beside = getattr(model.get_submodule(path.rpartition(".")[0].rpartition(".")[0]), "shared_mlp", None)
         if beside is not None:
@@ -142,7 +176,8 @@ def experts_into(model, sink):
             add_beside(block, beside, layer)
             continue
         if shared is not None:
-            on_output(experts, layer, "routed_out")
+            if not weighs_inputs:
+                on_output(experts, layer, "routed_out")
             for name, checkpoint in SHARED.items():
                 if hasattr(shared, name):
                     on_output(shared.get_submodule(name), layer, checkpoint)
@@ -151,7 +186,8 @@ def experts_into(model, sink):
             handles.append(
                 shared.down_proj.register_forward_pre_hook(lambda _, args, at=layer: keep(at, "shared_act", args[0]))
             )
-        on_output(block, layer, "ffn_out")
+        if not weighs_inputs:
+            on_output(block, layer, "ffn_out")
     try:
         yield
     finally:

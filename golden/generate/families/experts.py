@@ -1,5 +1,7 @@
 """Families with experts."""
 
+from math import log
+
 from .family import GROUPED, HEADS, SMALL, WHOLE, Family, rope, yarn
 
 LATENT = dict(
@@ -49,6 +51,8 @@ MAMBA = dict(
     logits_scaling=2.625,
 )
 GAIN = {"gate.weight": 2.0, "router": 2.0}
+# What llama.cpp's converter makes of the two lengths; published files state 1.243163121016122.
+PHI_MSCALE = (1 + log(4096 / 1024) / log(1024)) ** 0.5
 
 EXPERTS = (
     Family(
@@ -208,6 +212,34 @@ EXPERTS = (
             tie_word_embeddings=False
         ),
         GAIN | {"embed_tokens": 3.0, "down_proj": 0.6, "o_proj": 0.7},
+    ),
+    Family(
+        "llama4", "Llama4TextConfig", 261,
+        WHOLE | dict(
+            hidden_size=32, num_hidden_layers=4, intermediate_size=16, intermediate_size_mlp=48, num_local_experts=4,
+            num_experts_per_tok=2, interleave_moe_layer_step=2, use_qk_norm=True, no_rope_layer_interval=4,
+            attention_chunk_size=12, floor_scale=6, attn_scale=0.375, rms_norm_eps=0.046875,
+            rope_parameters=rope(234.0) | {
+                "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 64
+            }, tie_word_embeddings=False
+        ),
+        GAIN | {"embed_tokens": 3.0},
+        proof=dict(attention_chunk_size=8192, floor_scale=8192, attn_scale=0.1),
+    ),
+    Family(
+        "phimoe", "PhimoeConfig", 262,
+        GROUPED | dict(
+            hidden_size=32, max_position_embeddings=4096, intermediate_size=24, num_local_experts=5, num_experts_per_tok=2,
+            router_jitter_noise=0.25, rms_norm_eps=0.046875, attention_bias=True, lm_head_bias=True, sliding_window=None,
+            rope_parameters=rope(2345.0) | {
+                "rope_type": "longrope", "short_mscale": PHI_MSCALE, "long_mscale": PHI_MSCALE,
+                "short_factor": [1.0, 1.25, 1.75, 2.5], "long_factor": [1.5, 2.5, 4.0, 8.0],
+                "original_max_position_embeddings": 1024
+            }, tie_word_embeddings=False
+        ),
+        GAIN,
+        published="PhiMoEForCausalLM",
     ),
     Family(
         "hunyuan-moe", "HunYuanMoEV1Config", 252,

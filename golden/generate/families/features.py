@@ -335,6 +335,26 @@ FEATURES = {
         "rotary base": base(10000.0),
         "experts of a token": dict(moe_topk=3),
     },
+    "llama4": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "scaling": unscaled(234.0),
+        "experts of a token": dict(num_experts_per_tok=1),
+        "norms of q and k": dict(use_qk_norm=False),
+        "chunks": dict(attention_chunk_size=8192),
+        "length of the chunks": dict(attention_chunk_size=11),
+        "temperature": dict(attn_temperature_tuning=False),
+        "span of the temperature": dict(floor_scale=7),
+        "layers without rotation": dict(no_rope_layers=[1] * 4, layer_types=["chunked_attention"] * 3 + FULL),
+    },
+    "phimoe": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "scaling": unscaled(2345.0),
+        "weights by near experts alone": dict(router_jitter_noise=100.0),
+        "twice the jitter": dict(router_jitter_noise=0.125),
+        "bias of the logits": dict(lm_head_bias=False),
+        "bias of attention": dict(attention_bias=False),
+    },
+    "mpt": {},
     "dots1": SIGMOID | {"rotary base": base(10000.0)},
     "gemma4-ple": {
         "epsilon": dict(rms_norm_eps=1e-5),
@@ -371,12 +391,16 @@ NOT_BY_LLAMA_CPP = {
     "qwen35moe": LENGTHS + "3e-6 of float64",
     "qwen3next": LENGTHS + "3e-6 of float64",
     "gemma4-ple": "llama.cpp looks GELU up in a table of float16 values, here twice in each layer; it is within 2e-3 of float64",
+    "llama4": "llama.cpp has chunks of 8192 positions, and a temperature of 0.1 over spans of 8192, whatever the file says; "
+    "with these, as published, it is within 2e-6 of float64",
+    "phimoe": "llama.cpp computes RMSNorm with a bias in place of LayerNorm, and weighs experts by a softmax over all, "
+    "divided by the sum of those used, in place of SparseMixer",
     "command-r-plus": "llama.cpp loads norms of heads with 64 layers only; so many, it is within 1e-6 of float64",
 }
 GELU_NOTES = {
     "tanh": "llama.cpp looks GELU up in a table of float16 values",
     "erf": "llama.cpp takes the GELU with tanh, from a table of float16 values, for the one with erf",
 }
-GELU = {"starcoder": "tanh", "starcoder2": "tanh", "gptneox": "erf", "gptneox-sequential": "tanh", "phi2": "tanh", "falcon": "erf"}
+GELU = {"mpt": "erf", "starcoder": "tanh", "starcoder2": "tanh", "gptneox": "erf", "gptneox-sequential": "tanh", "phi2": "tanh", "falcon": "erf"}
 GELU |= {"falcon-40b": "erf"} | {name: "tanh" for name in ("gemma", "gemma2", "gemma3", "gemma4", "gemma4-moe")}
 LLAMA_CPP_NOTES = NOT_BY_LLAMA_CPP | {name: GELU_NOTES[kind] for name, kind in GELU.items()}

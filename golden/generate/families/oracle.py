@@ -11,7 +11,7 @@ from . import weights
 from .doubles import NarrowTensors, doubles
 from .family import COMMON, float32
 
-LAYERS = re.compile(r"(.*\.)?(layers|h)")
+LAYERS = re.compile(r"(.*\.)?(layers|h|blocks)")
 
 
 def config_of(family, **changes):

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "engine/hf/json_object.h"
+#include "engine/hf/keys.h"
+
+namespace assay {
+
+// Of networks whose attention has ALiBi: what attn_config says. Throws Error where it asks for what
+// Assay does not compute, or transformers computes something else.
+void read_alibi(const ConfigObject& object, Keys& keys);
+
+// Of networks whose scores have a temperature in layers without rotation.
+void read_own_temperature(const ConfigObject& object, Keys& keys);
+
+}  // namespace assay

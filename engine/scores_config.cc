@@ -1,0 +1,51 @@
+#include "engine/scores_config.h"
+
+#include "model/hyperparameter_keys.h"
+
+namespace assay {
+namespace {
+
+constexpr int64_t kMaxSpan = int64_t{1} << 31;
+
+// 0, in the file too, is no cap.
+void read_soft_cap(const ConfigKeys& keys, std::string_view key, double fallback, float& cap) {
+  const double stated = keys.number(key, fallback);
+  if (stated == 0.0) return;
+  if (keys.number(key, 0.0) != 0.0) keys.positive(key);  // throws
+  cap = static_cast<float>(stated);
+}
+
+}  // namespace
+
+void read_soft_caps(const ConfigKeys& keys, ModelConfig& config) {
+  const Architecture& architecture = *config.architecture;
+  if (!architecture.soft_caps) {
+    keys.reject_unless(hyperparameter::kAttentionSoftCap, 0.0, kNotDone);
+    keys.reject_unless(hyperparameter::kLogitSoftCap, 0.0, kNotDone);
+    return;
+  }
+  read_soft_cap(keys, hyperparameter::kAttentionSoftCap, architecture.attention_soft_cap,
+                config.attention_soft_cap);
+  read_soft_cap(keys, hyperparameter::kLogitSoftCap, architecture.logit_soft_cap,
+                config.logit_soft_cap);
+}
+
+void read_temperature(const ConfigKeys& keys, ModelConfig& config) {
+  const Architecture& architecture = *config.architecture;
+  const double fallback = architecture.default_temperature;
+  if (!architecture.temperature && fallback == 0.0) return;
+  if (keys.number(hyperparameter::kTemperature, fallback) == 0.0) return;
+  config.attention_temperature =
+      static_cast<float>(fallback == 0.0 ? keys.positive(hyperparameter::kTemperature)
+                                         : keys.positive(hyperparameter::kTemperature, fallback));
+  config.temperature_span = architecture.default_temperature_span == 0
+                                ? config.rope_original_context_length
+                                : keys.count_or(hyperparameter::kTemperatureSpan, kMaxSpan,
+                                                architecture.default_temperature_span);
+}
+
+void read_alibi(const ConfigKeys& keys, ModelConfig& config) {
+  config.max_alibi_bias = keys.positive(hyperparameter::kMaxAlibiBias);
+}
+
+}  // namespace assay

@@ -123,8 +123,8 @@ std::vector<Kinds> families_of(Checkpoint checkpoint, const BoundMistake& mistak
   }
   if (name == "rope_pairing" && kind == OpKind::kLinear) return {{Checkpoint::kQ, Checkpoint::kK}};
   if (name == "router_weights" && checkpoint != Checkpoint::kExpertWeights) {
-    return {
-        {Checkpoint::kFfnGate, Checkpoint::kFfnUp, Checkpoint::kRoutedOut, Checkpoint::kFfnOut}};
+    return {{Checkpoint::kExpertIn, Checkpoint::kFfnGate, Checkpoint::kFfnUp,
+             Checkpoint::kRoutedOut, Checkpoint::kFfnOut}};
   }
   if (name == "expert_order" && kind == OpKind::kExpertLinear) {
     return {{Checkpoint::kFfnGate, Checkpoint::kFfnUp, Checkpoint::kExpertOut}};

@@ -158,8 +158,8 @@ std::vector<Mistake> injected_mistakes() {
 
 std::vector<Mistake> attention_mistakes() {
   std::vector<Mistake> mistakes;
-  for (auto part : {score_mistakes(), mask_mistakes(), head_map_mistakes(), cache_mistakes(),
-                    rounding_mistakes(), injected_mistakes()}) {
+  for (auto part : {score_mistakes(), alibi_mistakes(), mask_mistakes(), head_map_mistakes(),
+                    cache_mistakes(), rounding_mistakes(), injected_mistakes()}) {
     for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
   }
   mistakes.push_back(latent_parts_mistake());

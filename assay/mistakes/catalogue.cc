@@ -89,6 +89,8 @@ bool concerns(const Mistake& mistake, const Network& network, Op op) {
       return edit.add || (edit.scale && network.scale_at(op) != 1.0F);
     case OpKind::kWeigh:
       return static_cast<bool>(edit.weigh);
+    case OpKind::kSpread:
+      return static_cast<bool>(edit.spread);
     case OpKind::kMix:
       return static_cast<bool>(edit.mix);
     case OpKind::kSelect:

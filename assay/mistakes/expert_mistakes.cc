@@ -183,6 +183,11 @@ void multiply_weighed(const OpContext& context, MatmulCall call, Kernels& kernel
   kernels.run(call);
 }
 
+// Whether a layer's weights are on what its experts give.
+bool weighs_outputs(const Network& network, int layer) {
+  return find_spec(network.layer(layer), Checkpoint::kExpertIn) == nullptr;
+}
+
 // Engines that apply the weights to what goes into the experts, as Llama 4 wants it.
 Mistake weighed_input_mistake() {
   const auto is_routed = routed([](const Routing&) { return true; });
@@ -201,7 +206,8 @@ Mistake weighed_input_mistake() {
             const bool is_first =
                 kind == OpKind::kExpertLinear &&
                 (op.checkpoint == Checkpoint::kFfnGate || op.checkpoint == Checkpoint::kFfnUp);
-            return is_routed(network, op) && (is_first || kind == OpKind::kMix);
+            return is_routed(network, op) && weighs_outputs(network, op.layer) &&
+                   (is_first || kind == OpKind::kMix);
           }};
 }
 
@@ -343,8 +349,10 @@ void run_expert(const OpContext& context, int64_t expert, const float* input, fl
 void mix_more(const OpContext& context, MixCall call, Kernels& kernels) {
   const int layer = context.site.layer;
   const auto scores = context.inputs.other({Checkpoint::kRouter, layer});
-  const auto inputs =
-      context.inputs.other(context.network.inputs({Checkpoint::kFfnUp, layer}).front());
+  const bool weighs_inputs = call.weights == nullptr;
+  Op input = context.network.inputs({Checkpoint::kFfnUp, layer}).front();
+  if (weighs_inputs) input = context.network.inputs(input).front();
+  const auto inputs = context.inputs.other(input);
   const auto chosen = context.inputs.other({Checkpoint::kExperts, layer});
   const auto fits = [&](const auto& rows) { return rows && rows->rows == call.n_tokens; };
   if (!fits(scores) || !fits(inputs) || !fits(chosen)) {
@@ -374,12 +382,15 @@ void mix_more(const OpContext& context, MixCall call, Kernels& kernels) {
       if (slot < call.n_used) {
         std::copy_n(call.x + (t * call.n_used + slot) * call.width, call.width, result);
       } else {
-        run_expert(context, id, inputs->row(t), result, kernels);
+        std::vector<float> given(inputs->row(t), inputs->row(t) + inputs->columns);
+        const float weight = weighs_inputs ? weights[static_cast<size_t>(t * n_used + i)] : 1.0F;
+        for (float& each : given) each *= weight;
+        run_expert(context, id, given.data(), result, kernels);
       }
     }
   }
   call.x = x.data();
-  call.weights = weights.data();
+  if (!weighs_inputs) call.weights = weights.data();
   call.n_used = n_used;
   kernels.run(call);
 }
@@ -450,9 +461,10 @@ std::vector<Mistake> count_mistakes() {
 std::vector<Mistake> expert_mistakes() {
   std::vector<Mistake> mistakes;
   mistakes.push_back(weighed_input_mistake());
-  for (auto part : {weight_mistakes(), reweighing_mistakes(), choice_mistakes(), count_mistakes(),
-                    expert_order_mistakes(), expert_capacity_mistakes(), router_input_mistakes(),
-                    shared_expert_mistakes()}) {
+  for (auto part :
+       {weight_mistakes(), expert_weight_mistakes(), reweighing_mistakes(), choice_mistakes(),
+        count_mistakes(), expert_order_mistakes(), expert_capacity_mistakes(),
+        router_input_mistakes(), shared_expert_mistakes()}) {
     for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
   }
   return mistakes;

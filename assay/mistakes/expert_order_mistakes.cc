@@ -15,6 +15,12 @@ std::function<bool(const Network&, Op)> routed(Needs has) {
   };
 }
 
+bool reads_weights(const Network& network, Op op) {
+  if (network.model == nullptr) return false;
+  const OpKind kind = network.kind_of(op);
+  return kind == OpKind::kSpread || (kind == OpKind::kMix && network.inputs(op).size() > 1);
+}
+
 Injected routing_fault(const char* name, const char* what, Checkpoint at, const char* needed,
                        Needs has) {
   return {.name = name,
@@ -25,8 +31,9 @@ Injected routing_fault(const char* name, const char* what, Checkpoint at, const 
                                       [has = std::move(has)](const ModelConfig& config) {
                                         return config.routing.n_experts > 0 && has(config.routing);
                                       }),
-          .also = at == Checkpoint::kFfnOut ? std::vector{Checkpoint::kRoutedOut}
-                                            : std::vector<Checkpoint>(),
+          .also = at == Checkpoint::kFfnOut
+                      ? std::vector{Checkpoint::kRoutedOut, Checkpoint::kExpertIn}
+                      : std::vector<Checkpoint>(),
           .in_arguments = true};
 }
 
@@ -39,29 +46,28 @@ constexpr const char* kWeightsOfNext = "gives each of a token's experts the weig
 Mistake reordered(const char* text,
                   std::function<void(std::vector<int64_t>& order, const float* ids)> reorder,
                   const Needs& has, std::vector<Injected> faults) {
-  return {
-      .cause = "expert_order",
-      .text = plainly(text),
-      .edit =
-          {.mix =
-               [reorder = std::move(reorder)](const OpContext& context, MixCall call,
-                                              Kernels& kernels) {
-                 const auto ids = context.inputs.other({Checkpoint::kExperts, context.site.layer});
-                 std::vector<float> weights(call.weights,
-                                            call.weights + call.n_tokens * call.n_used);
-                 for (int64_t t = 0; t < call.n_tokens && ids; ++t) {
-                   std::vector<int64_t> order(static_cast<size_t>(call.n_used));
-                   std::iota(order.begin(), order.end(), t * call.n_used);
-                   reorder(order, ids->row(t) - t * call.n_used);
-                   for (size_t j = 0; j < order.size(); ++j) {
-                     weights[static_cast<size_t>(t * call.n_used) + j] = call.weights[order[j]];
-                   }
-                 }
-                 call.weights = weights.data();
-                 kernels.run(call);
-               }},
-      .possible = routed(has),
-      .faults = std::move(faults)};
+  const auto run = [reorder = std::move(reorder)](const OpContext& context, auto call,
+                                                  Kernels& kernels) {
+    const auto ids = context.inputs.other({Checkpoint::kExperts, context.site.layer});
+    std::vector<float> weights(call.weights, call.weights + call.n_tokens * call.n_used);
+    for (int64_t t = 0; t < call.n_tokens && ids; ++t) {
+      std::vector<int64_t> order(static_cast<size_t>(call.n_used));
+      std::iota(order.begin(), order.end(), t * call.n_used);
+      reorder(order, ids->row(t) - t * call.n_used);
+      for (size_t j = 0; j < order.size(); ++j) {
+        weights[static_cast<size_t>(t * call.n_used) + j] = call.weights[order[j]];
+      }
+    }
+    call.weights = weights.data();
+    kernels.run(call);
+  };
+  return {.cause = "expert_order",
+          .text = plainly(text),
+          .edit = {.spread = run, .mix = run},
+          .possible = [is_routed = routed(has)](
+                          const Network& network,
+                          Op op) { return is_routed(network, op) && reads_weights(network, op); },
+          .faults = std::move(faults)};
 }
 
 std::vector<Mistake> order_mistakes() {

@@ -33,12 +33,12 @@ int64_t window_at(const Network& network, Op op) {
 struct Pair {
   int64_t query;
   int64_t key;
-  int64_t window;  // 0: none
-  int64_t prompt;  // tokens that go through the network together
+  AttentionShape shape;  // its window
+  int64_t prompt;        // tokens that go through the network together
 
   // Within a window that ends at `last`.
-  bool ends_at(int64_t last) const { return key <= last && (window == 0 || key > last - window); }
-  bool is_in_window() const { return window == 0 || key > query - window; }
+  bool ends_at(int64_t last) const { return key <= last && key >= shape.first_key(last); }
+  bool is_in_window() const { return key >= shape.first_key(query); }
 };
 
 Mistake mask(std::string text, std::function<bool(const Pair&)> sees,
@@ -47,9 +47,9 @@ Mistake mask(std::string text, std::function<bool(const Pair&)> sees,
       .cause = "attention_mask",
       .text = plainly(std::move(text)),
       .edit = varied([sees = std::move(sees)](AttentionVariant& variant, const OpContext& context) {
-        const int64_t window = window_at(context.network, context.op());
-        variant.sees = [&sees, window, prompt = context.n_together](int64_t query, int64_t key) {
-          return sees({query, key, window, prompt});
+        const AttentionShape shape = context.network.attention_shape(context.op());
+        variant.sees = [&sees, shape, prompt = context.n_together](int64_t query, int64_t key) {
+          return sees({query, key, shape, prompt});
         };
       }),
       .reads_ahead = true,
@@ -97,7 +97,15 @@ bool mixes_windows(const ModelConfig& config) {
                              [](const LayerConfig& layer) { return layer.window == 0; });
 }
 
+bool is_chunked(const Network& network) {
+  return network.model != nullptr && network.model->config().architecture->chunked;
+}
+
 std::string window_text(const Network& network, double value) {
+  if (is_chunked(network) && network.window > 0) {
+    return fmt::format("attends within chunks of {:.0f} tokens in place of {}", value,
+                       network.window);
+  }
   return network.window > 0 ? fmt::format("attends to a window of {:.0f} tokens in place of {}",
                                           value, network.window)
                             : fmt::format("attends to a window of {:.0f} tokens", value);
@@ -139,10 +147,10 @@ Mistake chunk_mask() {
                                    count);
               },
           .edit = varied([](AttentionVariant& variant, const OpContext& context) {
-            const int64_t window = window_at(context.network, context.op());
+            const AttentionShape shape = context.network.attention_shape(context.op());
             const auto count = static_cast<int64_t>(context.parameter);
             variant.sees = [=](int64_t query, int64_t key) {
-              const Pair pair{query, key, window, 0};
+              const Pair pair{query, key, shape, 0};
               return pair.ends_at(query) && key >= query / count * count;
             };
           }),
@@ -188,96 +196,111 @@ std::vector<Mistake> mask_mistakes() {
   const auto window = [](AttentionCall& call, double keys) {
     call.shape.window = static_cast<int64_t>(keys);
   };
-  return {mask("lets a token attend to all that follow it (no causal mask)",
-               [](const Pair& p) { return p.is_in_window(); }),
-          prompt_mask("lets a token of the prompt attend to all of it (no causal mask)",
-                      [](const Pair& p) {
-                        const bool in_prompt = p.query < p.prompt && p.key < p.prompt;
-                        return (p.key <= p.query || in_prompt) && p.is_in_window();
-                      },
-                      {{"mask-missing", FaultGroup::kAttention,
-                        "a query sees all keys of its batch", Checkpoint::kAttn}}),
-          unwindowed_prompt_mask(),
-          prompt_mask("lets a token of the prompt attend to the one after it",
-                      [](const Pair& p) {
-                        const bool next = p.key == p.query + 1 && p.key < p.prompt;
-                        return (p.key <= p.query || next) && p.is_in_window();
-                      }),
-          prompt_mask(
-              "lets a token of the prompt attend to the one after it (and shifts the window)",
-              [](const Pair& p) { return p.ends_at(p.query + (p.query + 1 < p.prompt ? 1 : 0)); },
-              {{"mask-sees-next", FaultGroup::kAttention, "a query sees the key after its own too",
-                Checkpoint::kAttn}}),
-          mask("lets a token attend to the one after it",
-               [](const Pair& p) { return p.key <= p.query + 1 && p.is_in_window(); }),
-          mask("does not let a token attend to itself",
-               [](const Pair& p) {
-                 return (p.key < p.query || (p.query == 0 && p.key == 0)) && p.is_in_window();
-               },
-               {{"mask-misses-own", FaultGroup::kAttention, "a query does not see its own key",
-                 Checkpoint::kAttn}}),
-          prompt_mask("does not let a token after the prompt attend to itself",
-                      [](const Pair& p) {
-                        return p.ends_at(p.query) && (p.query < p.prompt || p.key < p.query);
-                      }),
-          prompt_mask("does not let a token after the prompt attend to the prompt",
-                      [](const Pair& p) {
-                        return p.ends_at(p.query) && (p.query < p.prompt || p.key >= p.prompt);
-                      }),
-          prompt_mask("lets a token after the prompt attend to the prompt and itself alone",
-                      [](const Pair& p) {
-                        return p.ends_at(p.query) && (p.key < p.prompt || p.key == p.query);
-                      }),
-          chunk_mask(),
-          mask("does not attend to the first token",
-               [](const Pair& p) { return p.ends_at(p.query) && (p.key > 0 || p.query == 0); },
-               {{"mask-misses-first", FaultGroup::kAttention,
-                 "no query but the first sees the first key", Checkpoint::kAttn}}),
-          {.cause = "attention_window",
-           .text = plainly("ignores the sliding window"),
-           .edit = called([](AttentionCall& call, double) { call.shape.window = 0; }),
-           .possible = has_window,
-           .faults = {{"window-missing", FaultGroup::kAttention, "the sliding window is ignored",
-                       Checkpoint::kAttn, needs_window}}},
-          {.cause = "attention_window",
-           .text =
-               [](const Network& network, double) {
-                 return fmt::format("attends to a window of {} tokens where it sees all",
-                                    network.window);
-               },
-           .edit = {.attention =
-                        [](const OpContext& context, AttentionCall call, Kernels& kernels) {
-                          call.shape.window = context.network.window;
-                          kernels.run(call);
-                        }},
-           .possible = lacks_window,
-           .faults = {in_all_layers("window-in-all-layers", "layers without a window have one")}},
-          {.cause = "attention_window",
-           .text =
-               [](const Network&, double by) {
-                 return fmt::format("has the window of the layer {} it",
-                                    by < 0 ? "before" : "after");
-               },
-           .edit = {.attention =
-                        [](const OpContext& context, AttentionCall call, Kernels& kernels) {
-                          call.shape.window = window_of_other(context.network, context.op(),
-                                                              static_cast<int>(context.parameter));
-                          kernels.run(call);
-                        }},
-           .possible = has_other_window_beside,
-           .grid = among({-1, 1}),
-           .faults = {in_all_layers("window-in-other-layers",
-                                    "each layer has the window of the one before", with(-1))}},
-          {.cause = "attention_window",
-           .text = window_text,
-           .edit = called(window),
-           .possible = [](const Network& network, Op op) { return !lacks_window(network, op); },
-           .grid = window_grid,
-           .faults = {{"window-off-by-one", FaultGroup::kAttention,
-                       "the sliding window is one key too long", Checkpoint::kAttn, needs_window,
-                       [](const OpContext& context) {
-                         return static_cast<double>(context.network.window + 1);
-                       }}}}};
+  return {
+      mask("lets a token attend to all that follow it (no causal mask)",
+           [](const Pair& p) { return p.is_in_window(); }),
+      prompt_mask("lets a token of the prompt attend to all of it (no causal mask)",
+                  [](const Pair& p) {
+                    const bool in_prompt = p.query < p.prompt && p.key < p.prompt;
+                    return (p.key <= p.query || in_prompt) && p.is_in_window();
+                  },
+                  {{"mask-missing", FaultGroup::kAttention, "a query sees all keys of its batch",
+                    Checkpoint::kAttn}}),
+      unwindowed_prompt_mask(),
+      prompt_mask("lets a token of the prompt attend to the one after it",
+                  [](const Pair& p) {
+                    const bool next = p.key == p.query + 1 && p.key < p.prompt;
+                    return (p.key <= p.query || next) && p.is_in_window();
+                  }),
+      prompt_mask(
+          "lets a token of the prompt attend to the one after it (and shifts the window)",
+          [](const Pair& p) { return p.ends_at(p.query + (p.query + 1 < p.prompt ? 1 : 0)); },
+          {{"mask-sees-next", FaultGroup::kAttention, "a query sees the key after its own too",
+            Checkpoint::kAttn}}),
+      mask("lets a token attend to the one after it",
+           [](const Pair& p) { return p.key <= p.query + 1 && p.is_in_window(); }),
+      mask("does not let a token attend to itself",
+           [](const Pair& p) {
+             return (p.key < p.query || (p.query == 0 && p.key == 0)) && p.is_in_window();
+           },
+           {{"mask-misses-own", FaultGroup::kAttention, "a query does not see its own key",
+             Checkpoint::kAttn}}),
+      prompt_mask("does not let a token after the prompt attend to itself",
+                  [](const Pair& p) {
+                    return p.ends_at(p.query) && (p.query < p.prompt || p.key < p.query);
+                  }),
+      prompt_mask("does not let a token after the prompt attend to the prompt",
+                  [](const Pair& p) {
+                    return p.ends_at(p.query) && (p.query < p.prompt || p.key >= p.prompt);
+                  }),
+      prompt_mask("lets a token after the prompt attend to the prompt and itself alone",
+                  [](const Pair& p) {
+                    return p.ends_at(p.query) && (p.key < p.prompt || p.key == p.query);
+                  }),
+      chunk_mask(),
+      mask("does not attend to the first token",
+           [](const Pair& p) { return p.ends_at(p.query) && (p.key > 0 || p.query == 0); },
+           {{"mask-misses-first", FaultGroup::kAttention,
+             "no query but the first sees the first key", Checkpoint::kAttn}}),
+      {.cause = "attention_window",
+       .text =
+           [](const Network& network, double) {
+             return is_chunked(network) ? "attends beyond its chunk" : "ignores the sliding window";
+           },
+       .edit = called([](AttentionCall& call, double) { call.shape.window = 0; }),
+       .possible = has_window,
+       .faults = {{"window-missing", FaultGroup::kAttention, "the sliding window is ignored",
+                   Checkpoint::kAttn, needs_window}}},
+      {.cause = "attention_window",
+       .text =
+           [](const Network& network, double) {
+             return fmt::format("attends {} of {} tokens where it sees all",
+                                is_chunked(network) ? "within chunks" : "to a window",
+                                network.window);
+           },
+       .edit = {.attention =
+                    [](const OpContext& context, AttentionCall call, Kernels& kernels) {
+                      call.shape.window = context.network.window;
+                      kernels.run(call);
+                    }},
+       .possible = lacks_window,
+       .faults = {in_all_layers("window-in-all-layers", "layers without a window have one")}},
+      {.cause = "attention_window",
+       .text =
+           [](const Network&, double by) {
+             return fmt::format("has the window of the layer {} it", by < 0 ? "before" : "after");
+           },
+       .edit = {.attention =
+                    [](const OpContext& context, AttentionCall call, Kernels& kernels) {
+                      call.shape.window = window_of_other(context.network, context.op(),
+                                                          static_cast<int>(context.parameter));
+                      kernels.run(call);
+                    }},
+       .possible = has_other_window_beside,
+       .grid = among({-1, 1}),
+       .faults = {in_all_layers("window-in-other-layers",
+                                "each layer has the window of the one before", with(-1))}},
+      {.cause = "attention_window",
+       .text = plainly("has a sliding window in place of chunks"),
+       .edit = called([](AttentionCall& call, double) { call.shape.chunked = false; }),
+       .possible = [](const Network& network,
+                      Op op) { return has_window(network, op) && is_chunked(network); },
+       .faults = {{"window-slides", FaultGroup::kAttention,
+                   "the attention has a sliding window in place of chunks", Checkpoint::kAttn,
+                   needs("attention in chunks",
+                         [](const ModelConfig& config) {
+                           return config.architecture->chunked && config.sliding_window > 0;
+                         })}}},
+      {.cause = "attention_window",
+       .text = window_text,
+       .edit = called(window),
+       .possible = [](const Network& network, Op op) { return !lacks_window(network, op); },
+       .grid = window_grid,
+       .faults = {{"window-off-by-one", FaultGroup::kAttention,
+                   "the sliding window is one key too long", Checkpoint::kAttn, needs_window,
+                   [](const OpContext& context) {
+                     return static_cast<double>(context.network.window + 1);
+                   }}}}};
 }
 
 }  // namespace assay::mistakes

@@ -115,6 +115,7 @@ std::vector<Mistake> rope_scaling_mistakes();
 std::vector<Mistake> attention_mistakes();  // with those of scores, masks and the cache
 std::vector<Mistake> cache_mistakes();
 std::vector<Mistake> score_mistakes();
+std::vector<Mistake> alibi_mistakes();
 std::vector<Mistake> mask_mistakes();
 std::vector<Mistake> conv_mistakes();
 std::vector<Mistake> linear_attention_mistakes();  // with those of attention that has a gate

@@ -64,6 +64,7 @@ bool Network::can_compute(Op op) const {
       return true;
     case OpKind::kSelect:
     case OpKind::kWeigh:
+    case OpKind::kSpread:
     case OpKind::kMix:
     case OpKind::kHeads:
     case OpKind::kConv:
@@ -111,6 +112,7 @@ std::optional<int64_t> Network::columns(Op op, const std::vector<int64_t>& input
     case OpKind::kSsm:
     case OpKind::kSelect:
     case OpKind::kWeigh:
+    case OpKind::kSpread:
     case OpKind::kExpertLinear:
     case OpKind::kMix: {
       const std::vector<Op> reads = this->inputs(op);
@@ -298,6 +300,7 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
     }
     case OpKind::kSelect:
     case OpKind::kWeigh:
+    case OpKind::kSpread:
     case OpKind::kExpertLinear:
     case OpKind::kMix:
       return of_experts(context, hooks);
@@ -418,10 +421,18 @@ Matrix Network::of_experts(const OpContext& context, const KernelHooks& hooks) c
     std::copy(ids.begin(), ids.end(), out.values.begin());
     return out;
   }
+  if (kind_of(op) == OpKind::kSpread) {
+    run_hooked(hooks.spread, context,
+               SpreadCall{x[0]->values.data(), x[1]->values.data(), out.rows, routing.n_used,
+                          out.columns / routing.n_used, out.values.data()},
+               *reference_);
+    return out;
+  }
   if (kind_of(op) == OpKind::kMix) {
+    const float* weights = x.size() > 1 ? x[1]->values.data() : nullptr;
     run_hooked(hooks.mix, context,
-               MixCall{x[0]->values.data(), x[1]->values.data(), out.rows, routing.n_used,
-                       out.columns, out.values.data()},
+               MixCall{x[0]->values.data(), weights, out.rows, routing.n_used, out.columns,
+                       out.values.data()},
                *reference_);
     return out;
   }

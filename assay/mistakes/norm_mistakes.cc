@@ -155,7 +155,8 @@ void normalise_then_rotate(const OpContext& context, RopeCall call, Kernels& ker
 bool is_rotation_to_be_normed(const Network& network, Op op) {
   return (op.checkpoint == Checkpoint::kQRope || op.checkpoint == Checkpoint::kKRope) &&
          network.model != nullptr &&
-         find_spec(network.layer(op.layer), norm_behind(op).checkpoint) != nullptr;
+         find_spec(network.layer(op.layer), norm_behind(op).checkpoint) != nullptr &&
+         network.has_norm_weight(norm_behind(op));  // else it is the same
 }
 
 // What is to be normalised, as where the norm is after the rotation. Only where what is logged of
@@ -212,6 +213,11 @@ std::string needs_qk_norm(const Model& model) {
   return norm_of_q(model) != nullptr ? "" : "it has no norm of q and k";
 }
 
+std::string needs_weighted_qk_norm(const Model& model) {
+  if (std::string reason = needs_qk_norm(model); !reason.empty()) return reason;
+  return norm_of_q(model)->tensor.empty() ? "its norm of q and k has no weights" : "";
+}
+
 std::string needs_qk_norm_of(const Model& model, bool heads) {
   if (std::string reason = needs_qk_norm(model); !reason.empty()) return reason;
   const OpSpec& norm = *norm_of_q(model);
@@ -244,9 +250,10 @@ Injected of_rotation() {
 Injected before_rotation() {
   Injected fault = of_qk("qk-norm-before-rotation",
                          "q and k are normalised before they are rotated", [](const Model& model) {
-                           return model.config().find(Checkpoint::kQRopeNorm) != nullptr
+                           const OpSpec* norm = model.config().find(Checkpoint::kQRopeNorm);
+                           return norm != nullptr && !norm->tensor.empty()
                                       ? ""
-                                      : "it has no norm of rotated q and k";
+                                      : "it has no weighted norm of rotated q and k";
                          });
   fault.at = Checkpoint::kQRope;
   fault.also = {Checkpoint::kKRope, Checkpoint::kQRopeNorm, Checkpoint::kKRopeNorm};
@@ -402,9 +409,10 @@ std::vector<Mistake> norm_mistakes() {
       {.cause = "qk_norm",
        .text = plainly("leaves the weights of the norm of q and k out"),
        .edit = weighted([](float, int64_t) { return 1.0F; }),
-       .possible = is_of_qk,
+       .possible = [](const Network& network,
+                      Op op) { return is_of_qk(network, op) && network.has_norm_weight(op); },
        .faults = {of_qk("qk-norm-weight-missing", "the weights of the norm of q and k are left out",
-                        needs_qk_norm)}},
+                        needs_weighted_qk_norm)}},
       {.cause = "qk_norm",
        .text = plainly("normalises all heads together, not each by itself"),
        .edit = {.norm = run_over_all_heads},

@@ -9,7 +9,6 @@
 
 // What is done to the scores of an attention: their scale, their cap, their sinks.
 namespace assay::mistakes {
-namespace {}  // namespace
 
 KernelHooks called(std::function<void(AttentionCall&, double parameter)> edit) {
   return {.attention = [edit = std::move(edit)](const OpContext& context, AttentionCall call,
@@ -128,6 +127,20 @@ Mistake other_sinks(const char* text, float (*sink)(const AttentionCall& call, i
       .faults = std::move(faults)};
 }
 
+// Where layers without rotation alone have a temperature.
+Injected of_own_temperature(const char* name, const char* what) {
+  return {.name = name,
+          .group = FaultGroup::kAttention,
+          .what = what,
+          .at = Checkpoint::kAttn,
+          .unsupported_reason = needs("temperature of layers without rotation",
+                                      [](const ModelConfig& config) {
+                                        return config.architecture->default_temperature > 0.0 &&
+                                               config.attention_temperature > 0.0F;
+                                      }),
+          .in_arguments = true};
+}
+
 }  // namespace
 
 std::vector<Mistake> score_mistakes() {
@@ -212,6 +225,35 @@ std::vector<Mistake> score_mistakes() {
                                                  return config.attention_temperature > 0.0F;
                                                }),
                    .in_arguments = true}}},
+      {.cause = "attention_scale",
+       .text = plainly("counts positions from 0 where it scales the scores of late queries"),
+       .edit = called([](AttentionCall& call, double) { call.shape.temperature_offset = 0; }),
+       .possible =
+           [](const Network& network, Op op) {
+             const AttentionShape shape = network.attention_shape(op);
+             return shape.temperature > 0.0F && shape.temperature_offset > 0;
+           },
+       .faults = {of_own_temperature(
+           "temperature-from-zero",
+           "positions are counted from 0 where scores are scaled by the query's position")}},
+      {.cause = "attention_scale",
+       .text =
+           plainly("scales the attention scores of late queries, as in layers without rotation"),
+       .edit = {.attention =
+                    [](const OpContext& context, AttentionCall call, Kernels& kernels) {
+                      const ModelConfig& config = context.network.model->config();
+                      call.shape.temperature = config.attention_temperature;
+                      kernels.run(call);
+                    }},
+       .possible =
+           [](const Network& network, Op op) {
+             return network.model != nullptr &&
+                    network.model->config().attention_temperature > 0.0F &&
+                    network.attention_shape(op).temperature == 0.0F;
+           },
+       .faults = {of_own_temperature(
+           "temperature-of-rotated",
+           "scores of rotated layers are scaled by the query's position")}},
       other_sinks("multiplies the attention sinks by the scale of the scores",
                   [](const AttentionCall& call, int64_t head) {
                     return call.sinks[head] * call.shape.scale;

@@ -6,7 +6,18 @@
 namespace assay {
 
 // Faults in what some networks have beside the usual.
-inline const std::set<std::string> kOfFeatures = {"ple-missing",
+inline const std::set<std::string> kOfFeatures = {"alibi-missing",
+                                                  "alibi-of-twice-the-heads",
+                                                  "alibi-single-series",
+                                                  "mixer-softmax-normalised",
+                                                  "mixer-softmax-of-all",
+                                                  "mixer-jitter-once",
+                                                  "router-weights-on-output",
+                                                  "router-weights-missing",
+                                                  "temperature-from-zero",
+                                                  "temperature-of-rotated",
+                                                  "window-slides",
+                                                  "ple-missing",
                                                   "ple-of-next-layer",
                                                   "ple-scale-missing",
                                                   "ple-root-missing",

@@ -80,7 +80,8 @@ INSTANTIATE_TEST_SUITE_P(Models, RecomputeTest,
                                          "command-r-plus", "deepseek2", "deepseek3", "lfm2",
                                          "qwen35", "qwen3next", "qwen2moe", "hunyuan-dense",
                                          "mistral3", "apertus", "granitehybrid", "nemotron_h",
-                                         "mamba2", "nemotron_h_moe", "falcon-h1"),
+                                         "mamba2", "nemotron_h_moe", "falcon-h1", "llama4",
+                                         "phimoe", "mpt"),
                          [](const auto& tested) {
                            std::string name = tested.param;
                            std::erase_if(name, [](char c) { return c == '-' || c == '.'; });

@@ -76,6 +76,55 @@ BASES = {
         "MixtralForCausalLM", "mixtral", **RMS, rope_theta=10000.0, sliding_window=None, num_local_experts=4,
         num_experts_per_tok=2, router_aux_loss_coef=0.02, output_router_logits=False, **UNTIED
     ),
+    "llama4_text": common(
+        "Llama4ForCausalLM", "llama4_text", **RMS, num_hidden_layers=4, head_dim=32, intermediate_size=80,
+        intermediate_size_mlp=112, num_local_experts=4, num_experts_per_tok=1, interleave_moe_layer_step=5,
+        use_qk_norm=False, no_rope_layers=[1, 1, 1, 0], no_rope_layer_interval=4, attention_chunk_size=512,
+        attn_temperature_tuning=False, floor_scale=8192, attn_scale=0.1, rope_theta=10000.0, rope_scaling=None,
+        attention_bias=False, router_aux_loss_coef=0.001, output_router_logits=False, **UNTIED
+    ),
+    "phimoe": common(
+        "PhiMoEForCausalLM", "phimoe", **RMS, intermediate_size=80, num_local_experts=4, num_experts_per_tok=2,
+        router_jitter_noise=0.01, input_jitter_noise=0.0, hidden_dropout=0.0, attention_bias=True, lm_head_bias=True,
+        sliding_window=None, rope_theta=10000.0, original_max_position_embeddings=512, router_aux_loss_coef=0.0,
+        output_router_logits=False, rope_scaling=dict(
+            type="longrope", short_factor=[1.0] * 16, long_factor=[1.0] * 16, short_mscale=1.0, long_mscale=1.0,
+            original_max_position_embeddings=512
+        ),
+        **UNTIED
+    ),
+    "mpt": {
+        "architectures": ["MPTForCausalLM"],
+        "model_type": "mpt",
+        "vocab_size": 96,
+        "d_model": 128,
+        "n_heads": 4,
+        "n_layers": 2,
+        "max_seq_len": 512,
+        "expansion_ratio": 4,
+        "attn_config": {
+            "alibi": True,
+            "alibi_bias_max": 8,
+            "attn_impl": "torch",
+            "attn_pdrop": 0,
+            "attn_type": "multihead_attention",
+            "attn_uses_sequence_id": False,
+            "clip_qkv": None,
+            "prefix_lm": False,
+            "qk_ln": False,
+            "softmax_scale": None,
+        },
+        "emb_pdrop": 0,
+        "embedding_fraction": 1.0,
+        "init_device": "cpu",
+        "learned_pos_emb": True,
+        "logit_scale": None,
+        "no_bias": True,
+        "norm_type": "low_precision_layernorm",
+        "resid_pdrop": 0,
+        "torch_dtype": "float32",
+        "use_cache": False,
+    },
     "qwen2": common(
         "Qwen2ForCausalLM", "qwen2", **RMS | dict(rms_norm_eps=1e-6), rope_theta=10000.0, sliding_window=512,
         use_sliding_window=False, max_window_layers=2, **TIED

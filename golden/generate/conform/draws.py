@@ -67,6 +67,7 @@ NEAR_ZERO = {
     "*gate_proj.weight": 0.125,
     "*c_fc.weight": 0.125,
     "*fc1.weight": 0.125,
+    "*ffn.up_proj.weight": 0.125,
     "*dense_h_to_4h.weight": 0.125,
     "*c_fc.bias": 0.25,
     "*fc1.bias": 0.25,
@@ -89,7 +90,7 @@ def is_norm(name):
 def fan_in(name, shape, model_type):
     """The inputs of a matrix, or of each expert's."""
     transposed = model_type == "gpt2" and not name.endswith("lm_head.weight")
-    together = model_type == "gpt_oss" and len(shape) == 3
+    together = model_type in ("gpt_oss", "llama4_text") and len(shape) == 3
     if not shape:
         return 1
     return shape[-2] if transposed or together else shape[-1]
@@ -97,7 +98,7 @@ def fan_in(name, shape, model_type):
 
 def has_gelu(config):
     keys = ("hidden_act", "hidden_activation", "activation_function")
-    return config["model_type"] == "falcon" or any("gelu" in str(config.get(key)) for key in keys)
+    return config["model_type"] in ("falcon", "mpt") or any("gelu" in str(config.get(key)) for key in keys)
 
 
 def spread(name, shape, row):

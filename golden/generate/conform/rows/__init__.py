@@ -21,6 +21,8 @@ SEEDS = {
     "family_gemma4_text_moe": 11,
     "family_glm4_moe": 3,
     "family_gpt_oss": 6,
+    "family_llama4_text": 36,
+    "family_phimoe": 38,
     "forty_tokens_deepseek_v3": 7,
     "linear_num_value_heads_alike": 9,
     "mlp_only_layers": 4,

@@ -73,6 +73,23 @@ ATTENTION = [
         ),
     ),
     Row(
+        "use_qk_norm_llama4", GROUP, "Norms without weights of rotated q and k of Llama 4",
+        config("llama4_text", use_qk_norm=True, rms_norm_eps=0.046875),
+        ("use_qk_norm",), (
+            ignored("qk_norm", "leaves the norms of q and k out", {"use_qk_norm": False}),
+            misread("eps", "takes 1e-6 for the epsilon", {"rms_norm_eps": 1e-6}),
+        ),
+    ),
+    Row(
+        "attn_temperature_tuning", GROUP, "Scores of layers without rotation scaled by the query's position",
+        config("llama4_text", use_qk_norm=True, attn_temperature_tuning=True, attn_scale=0.5, floor_scale=2),
+        ("attn_temperature_tuning", "attn_scale", "floor_scale"), (
+            ignored("attention_scale", "leaves the scale out", {"attn_temperature_tuning": False}),
+            misread("attention_scale", "takes 0.1 and 8192", {"attn_scale": 0.1, "floor_scale": 8192}),
+        ),
+        gain={"*layers.3.self_attn.q_proj*": 1.5}, length=12,
+    ),
+    Row(
         "attention_sinks", GROUP, "Attention sinks", config("gpt_oss"), (), (
             ignored("attention_sinks", "leaves the sinks out", tensors={"*.sinks": -10000.0}),
             misread("attention_sinks", "takes 0 for each sink", tensors={"*.sinks": 0.0}),

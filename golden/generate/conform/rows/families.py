@@ -1,5 +1,7 @@
 """Each family that Assay knows, as published models of it are."""
 
+import math
+
 from ..bases import NO_CAP, ROOT, config
 from ..case import Row, ignored, misread
 
@@ -33,6 +35,7 @@ GRANITE = dict(embedding_multiplier=4.0, attention_multiplier=0.5, residual_mult
 LONGROPE = dict(
     type="longrope", short_factor=[1.0 + i / 8 for i in range(16)], long_factor=[1.0 + i / 2 for i in range(16)]
 )
+PHI_MSCALE = (1 + math.log(2048 / 512) / math.log(512)) ** 0.5  # which converters take it for, whatever is stated
 GELU_ERF = misread("activation_kind", "takes GELU with erf", {"hidden_activation": "gelu"}, small=True)
 SOFTCAPS = (
     misread("attention_softcap", "leaves the soft cap of the scores out", {"attn_logit_softcapping": NO_CAP}),
@@ -129,8 +132,26 @@ def family(model_type, title, *mistakes, feature=None, gain=None, **changes):
     )
 
 
+LLAMA4 = (
+    misread("attention_window", "leaves the chunks out", {"attention_chunk_size": 512}),
+    misread("attention_scale", "leaves the temperature out", {"attn_temperature_tuning": False}),
+    misread("qk_norm", "leaves the norms of q and k out", {"use_qk_norm": False}),
+    misread(
+        "rope_unwanted", "rotates every layer",
+        {"no_rope_layers": [1, 1, 1, 1], "layer_types": ["chunked_attention"] * 3 + ["full_attention"]}
+    ),
+    misread("rope_scaling", "takes the angles without scaling", {"rope_scaling": None}),
+    misread("experts_used", "uses two experts of each token", {"num_experts_per_tok": 2}),
+    misread("experts_used", "leaves the experts out", tensors={"*experts.down_proj": 0.0}),
+)
+
 FAMILIES = [
     family("llama", "Llama", BASE_10000, rope_theta=500000.0),
+    family(
+        "llama4_text", "Llama 4", *LLAMA4, BASE_10000, NO_SHARED_EXPERT, interleave_moe_layer_step=2, use_qk_norm=True,
+        attention_chunk_size=3, attn_temperature_tuning=True, floor_scale=2, attn_scale=0.5, rope_theta=500000.0,
+        rope_scaling=LLAMA3 | dict(low_freq_factor=1.0, high_freq_factor=1.0),
+    ),
     family("mistral", "Mistral", BASE_10000, rope_theta=1000000.0),
     family("mixtral", "Mixtral", BASE_10000, ONE_EXPERT, ALL_EXPERTS, rope_theta=1000000.0),
     family("qwen2", "Qwen2", NO_BIASES, BASE_10000, rope_theta=1000000.0),
@@ -147,6 +168,22 @@ FAMILIES = [
         misread("rope_attention_factor", "takes 1 for the attention factor", {"rope_scaling": {"attention_factor": 1.0}}),
         NO_WINDOW, feature="family_phi3_longrope", gain={"*qkv*": 0.75}, sliding_window=4, rope_scaling=LONGROPE,
         original_max_position_embeddings=4096, max_position_embeddings=16384,
+    ),
+    family(
+        "phimoe", "Phi-3.5-MoE", NO_BIASES,
+        misread("rope_scaling", "takes the angles without scaling", {"rope_scaling": None}),
+        misread("rope_attention_factor", "takes 1 for the scale of the angles", {"rope_scaling": {"short_mscale": 1.0, "long_mscale": 1.0}}),
+        misread("router_weights", "takes the softmax over all experts", {"router_jitter_noise": 64.0}),
+        misread("router_weights", "takes 1 for both weights", {"router_jitter_noise": 0.0}),
+        router_jitter_noise=0.25, max_position_embeddings=2048,
+        rope_scaling=LONGROPE | dict(short_mscale=PHI_MSCALE, long_mscale=PHI_MSCALE),
+    ),
+    family(
+        "mpt", "MPT: a bias of scores by distance in place of positions",
+        ignored("alibi_slopes", "leaves ALiBi out", {"attn_config": {"alibi_bias_max": 4096}}),
+        misread("alibi_slopes", "has the slopes of twice as many heads", {"attn_config": {"alibi_bias_max": 4}}),
+        misread("activation_kind", "takes GELU with tanh", {"hidden_act": "gelu_new"}, small=True),
+        gain={"*ffn.up_proj.weight": 2.0},
     ),
     family(
         "phi", "Phi-2", NO_BIASES, ALL_DIMENSIONS, ERF, gain={"*fc1.weight": 2.0}, partial_rotary_factor=0.5,

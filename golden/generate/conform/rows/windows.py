@@ -31,6 +31,16 @@ WINDOWS = [
         (ignored("attention_window", "leaves the window out", {"sliding_window": None}), *widths(4)),
     ),
     Row(
+        "attention_chunk_size", GROUP, "Attention in chunks",
+        config("llama4_text", use_qk_norm=True, attention_chunk_size=4), ("attention_chunk_size",),
+        (
+            ignored("attention_window", "attends beyond a chunk", {"attention_chunk_size": 512}),
+            misread("attention_window", "has chunks of 3", {"attention_chunk_size": 3}),
+            misread("attention_window", "has chunks of 5", {"attention_chunk_size": 5}),
+            misread("attention_window", "has chunks in every layer", types(*["chunked_attention"] * 4)),
+        ),
+    ),
+    Row(
         "window_longer_than_the_prompt", GROUP, "A window that no prompt fills",
         config("mistral", sliding_window=4096), ("sliding_window",),
         (misread("attention_window", "takes 8", {"sliding_window": 8}),),

@@ -11,7 +11,8 @@
 // checkpoint has, in the order in which llama.cpp computes them:
 // - Where llama.cpp loads no biases of Q and K they are counted from the front: it does not rotate
 //   all layers of smollm3, cohere2 and exaone4. Where it may normalise heads under the same name
-//   (stablelm, command-r), the second is both biased and split. phi3 scales Q once more.
+//   (stablelm, command-r), the second is both biased and split. phi3 and phimoe scale Q once more,
+//   and llama4 that of layers without rotation, so that its rotated Q has no place of its own.
 // - falcon computes the norm of the attention first, whether or not that is the only one.
 // - Of deepseek2, Q and K are whole heads only where the layer has `kv`; without it they are
 //   multiplied by parts of its matrix. A query of low rank has four records, another two.
@@ -19,7 +20,8 @@
 //   is called its output has been multiplied by its gate in qwen2moe alone.
 // - A router's biased product is called its probabilities where its softmax comes later (gpt-oss).
 // - gemma4 has the scale of each expert in the experts' results, not in their weights.
-// - lfm2 and lfm2moe give their norm before the feed-forward the name of the feed-forward.
+// - lfm2 and lfm2moe give their norm before the feed-forward the name of the feed-forward, llama4
+//   the attention's output that of the norm, where a layer has experts.
 // phi2, phi3, gptneox, falcon, command-r, cohere2, lfm2 and lfm2moe have no name for the sum after
 // the attention.
 namespace assay {
@@ -36,29 +38,33 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 {"regex": "attn_norm(?:_2)?-([0-9]+)", "to": "layer_{N}_attn_norm", "take": 0, "arch": ["falcon"]},
 {"regex": "attn_norm(?:_2)?-([0-9]+)", "to": "layer_{N}_ffn_norm", "take": 1, "optional": true, "arch": ["falcon"]},
 
-{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": -2, "arch": ["!falcon-h1", "!phi3", "!gpt2", "!starcoder", "!stablelm", "!command-r", "!deepseek2", "!gemma4", "!lfm2", "!lfm2moe", "!qwen35", "!qwen35moe", "!qwen3next"]},
-{"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": -1, "arch": ["!falcon-h1", "!phi3", "!gpt2", "!starcoder", "!exaone4", "!exaone-moe", "!smollm3", "!granitehybrid", "!nemotron_h", "!nemotron_h_moe", "!cohere2", "!deepseek2", "!gemma4", "!lfm2", "!lfm2moe", "!apertus"]},
-{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": -2, "arch": ["!hunyuan-moe", "!falcon-h1", "!gpt2", "!starcoder", "!stablelm", "!command-r", "!deepseek2", "!gemma4", "!lfm2", "!lfm2moe"]},
-{"name": "Kcur-{N}", "to": "layer_{N}_k_rope", "take": -1, "arch": ["!hunyuan-moe", "!falcon-h1", "!gpt2", "!starcoder", "!exaone4", "!exaone-moe", "!smollm3", "!granitehybrid", "!nemotron_h", "!nemotron_h_moe", "!cohere2", "!deepseek2", "!gemma4", "!lfm2", "!lfm2moe", "!apertus"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": -2, "arch": ["!falcon-h1", "!phi3", "!gpt2", "!starcoder", "!stablelm", "!command-r", "!deepseek2", "!gemma4", "!lfm2", "!lfm2moe", "!qwen35", "!qwen35moe", "!qwen3next", "!mpt", "!llama4", "!phimoe"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": -1, "arch": ["!falcon-h1", "!phi3", "!gpt2", "!starcoder", "!exaone4", "!exaone-moe", "!smollm3", "!granitehybrid", "!nemotron_h", "!nemotron_h_moe", "!cohere2", "!deepseek2", "!gemma4", "!lfm2", "!lfm2moe", "!apertus", "!mpt", "!llama4", "!phimoe"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": -2, "arch": ["!hunyuan-moe", "!falcon-h1", "!gpt2", "!starcoder", "!stablelm", "!command-r", "!deepseek2", "!gemma4", "!lfm2", "!lfm2moe", "!mpt", "!llama4"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k_rope", "take": -1, "arch": ["!hunyuan-moe", "!falcon-h1", "!gpt2", "!starcoder", "!exaone4", "!exaone-moe", "!smollm3", "!granitehybrid", "!nemotron_h", "!nemotron_h_moe", "!cohere2", "!deepseek2", "!gemma4", "!lfm2", "!lfm2moe", "!apertus", "!mpt", "!llama4"]},
 {"name": "Vcur-{N}", "to": "layer_{N}_v", "take": -1, "arch": ["!deepseek2", "!gemma4"]},
-{"name": "Qcur_normed-{N}", "to": "layer_{N}_q_norm", "arch": ["!exaone4", "!exaone-moe"]},
-{"name": "Kcur_normed-{N}", "to": "layer_{N}_k_norm", "arch": ["!exaone4", "!exaone-moe"]},
+{"name": "Qcur_normed-{N}", "to": "layer_{N}_q_norm", "arch": ["!exaone4", "!exaone-moe", "!llama4"]},
+{"name": "Kcur_normed-{N}", "to": "layer_{N}_k_norm", "arch": ["!exaone4", "!exaone-moe", "!llama4"]},
 {"name": "Qcur_pos-{N}", "to": "layer_{N}_q_rope", "arch": ["apertus", "gemma4"]},
 {"name": "Kcur_pos-{N}", "to": "layer_{N}_k_rope", "arch": ["apertus", "gemma4"]},
 {"name": "Qcur_norm-{N}", "to": "layer_{N}_q_rope_norm", "arch": ["hunyuan-dense", "hunyuan-moe"]},
 {"name": "Kcur_norm-{N}", "to": "layer_{N}_k_rope_norm", "arch": ["hunyuan-dense", "hunyuan-moe"]},
+{"name": "Qcur_normed-{N}", "to": "layer_{N}_q_rope_norm", "arch": ["llama4"]},
+{"name": "Kcur_normed-{N}", "to": "layer_{N}_k_rope_norm", "arch": ["llama4"]},
 
-{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": -1, "arch": ["gpt2", "starcoder", "gemma4", "lfm2", "lfm2moe"]},
-{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": -1, "arch": ["hunyuan-moe", "gpt2", "starcoder", "lfm2", "lfm2moe"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": -1, "arch": ["gpt2", "starcoder", "gemma4", "lfm2", "lfm2moe", "mpt"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": -1, "arch": ["hunyuan-moe", "gpt2", "starcoder", "lfm2", "lfm2moe", "mpt"]},
 {"regex": "[KV]cur-([0-9]+)", "to": "layer_{N}_k", "take": 0, "arch": ["gemma4"]},
 {"regex": "[KV]cur-([0-9]+)", "to": "layer_{N}_v", "take": 1, "optional": true, "arch": ["gemma4"]},
 {"name": "Vcur_normed-{N}", "to": "layer_{N}_v_norm", "arch": ["gemma4"]},
 {"name": "Qcur-{N}", "to": "layer_{N}_q", "take": 0, "arch": ["phi3"]},
 {"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": 1, "arch": ["phi3"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": 2, "arch": ["phimoe"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": 3, "arch": ["phimoe"]},
 {"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": 2, "optional": true, "arch": ["smollm3", "cohere2", "granitehybrid"]},
-{"name": "Kcur-{N}", "to": "layer_{N}_k_rope", "take": 2, "optional": true, "arch": ["smollm3", "cohere2", "granitehybrid"]},
-{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": 1, "arch": ["stablelm", "command-r"]},
-{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": 1, "arch": ["stablelm", "command-r"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k_rope", "take": 2, "optional": true, "arch": ["smollm3", "cohere2", "granitehybrid", "llama4"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": 1, "arch": ["stablelm", "command-r", "llama4"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": 1, "arch": ["stablelm", "command-r", "llama4"]},
 {"regex": "Qcur(?:_normed)?-([0-9]+)", "to": "layer_{N}_q_norm", "take": 2, "arch": ["exaone4", "exaone-moe"]},
 {"regex": "Kcur(?:_normed)?-([0-9]+)", "to": "layer_{N}_k_norm", "take": 2, "arch": ["exaone4", "exaone-moe"]},
 {"regex": "Qcur(?:_normed)?-([0-9]+)", "to": "layer_{N}_q_rope", "take": 3, "optional": true, "arch": ["exaone4", "exaone-moe"]},
@@ -134,7 +140,8 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 {"name": "attn_post_norm-{N}", "to": "layer_{N}_ffn_norm", "arch": ["gpt-oss", "seed_oss"]},
 {"name": "post_attn_norm-{N}", "to": "layer_{N}_ffn_norm", "arch": ["glm4moe"]},
 {"regex": "(?:ffn_inp|sa_out)-([0-9]+)", "to": "layer_{N}_attn_residual"},
-{"name": "ffn_norm-{N}", "to": "layer_{N}_ffn_norm", "arch": ["!falcon"]},
+{"name": "ffn_norm-{N}", "to": "layer_{N}_ffn_norm", "arch": ["!falcon", "!llama4"]},
+{"name": "ffn_norm-{N}", "to": null, "arch": ["llama4"]},
 {"name": "ffn_norm_1-{N}", "to": "layer_{N}_ffn_norm", "arch": ["gemma4"]},
 {"name": "ffn_norm_2-{N}", "to": "layer_{N}_expert_norm", "arch": ["gemma4"]},
 
@@ -142,11 +149,11 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 {"name": "ffn_moe_probs-{N}", "to": "layer_{N}_router", "arch": ["gpt-oss"]},
 {"name": "ffn_moe_topk-{N}", "to": "layer_{N}_experts"},
 {"regex": "ffn_moe_weights(?:_softmax|_norm|_scaled)?-([0-9]+)", "to": "layer_{N}_expert_weights", "take": -1, "arch": ["!gemma4"]},
-{"regex": "ffn_(?:moe_)?gate(?:_b|_biased)?-([0-9]+)", "to": "layer_{N}_ffn_gate", "take": -1, "arch": ["!granitemoe", "!granitehybrid", "!deepseek2", "!glm4moe", "!dots1", "!hunyuan-moe", "!exaone-moe", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!gemma4"]},
-{"regex": "ffn_(?:moe_)?up(?:_b|_biased)?-([0-9]+)", "to": "layer_{N}_ffn_up", "take": -1, "arch": ["!nemotron_h_moe", "!phi3", "!glm4", "!granitemoe", "!granitehybrid", "!deepseek2", "!glm4moe", "!dots1", "!hunyuan-moe", "!exaone-moe", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!gemma4"]},
+{"regex": "ffn_(?:moe_)?gate(?:_b|_biased)?-([0-9]+)", "to": "layer_{N}_ffn_gate", "take": -1, "arch": ["!granitemoe", "!granitehybrid", "!deepseek2", "!glm4moe", "!dots1", "!hunyuan-moe", "!exaone-moe", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!gemma4", "!llama4"]},
+{"regex": "ffn_(?:moe_)?up(?:_b|_biased)?-([0-9]+)", "to": "layer_{N}_ffn_up", "take": -1, "arch": ["!nemotron_h_moe", "!phi3", "!glm4", "!granitemoe", "!granitehybrid", "!deepseek2", "!glm4moe", "!dots1", "!hunyuan-moe", "!exaone-moe", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!gemma4", "!llama4"]},
 {"name": "ffn_up-{N}", "to": "layer_{N}_ffn_gate", "take": -1, "part": "1/2", "arch": ["phi3", "glm4"]},
 {"name": "ffn_up-{N}", "to": "layer_{N}_ffn_up", "take": -1, "part": "2/2", "arch": ["phi3", "glm4"]},
-{"regex": "ffn_(?:moe_)?(?:swiglu|swiglu_oai|geglu|gelu|xielu|sqr\\(relu\\)|gate_par)-([0-9]+)", "to": "layer_{N}_ffn_act", "take": -1, "arch": ["!nemotron_h_moe", "!granitemoe", "!granitehybrid", "!deepseek2", "!glm4moe", "!dots1", "!hunyuan-moe", "!exaone-moe", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!gemma4"]},
+{"regex": "ffn_(?:moe_)?(?:swiglu|swiglu_oai|geglu|gelu|xielu|sqr\\(relu\\)|gate_par)-([0-9]+)", "to": "layer_{N}_ffn_act", "take": -1, "arch": ["!nemotron_h_moe", "!granitemoe", "!granitehybrid", "!deepseek2", "!glm4moe", "!dots1", "!hunyuan-moe", "!exaone-moe", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!gemma4", "!llama4"]},
 {"regex": "ffn_moe_down(?:_biased)?-([0-9]+)", "to": "layer_{N}_expert_out", "take": -1, "arch": ["!gemma4"]},
 {"regex": "ffn_(?:moe_)?geglu-([0-9]+)", "to": "layer_{N}_ffn_act", "take": 0, "arch": ["gemma4"]},
 {"regex": "ffn_(?:moe_)?geglu-([0-9]+)", "to": "layer_{N}_shared_act", "take": 1, "optional": true, "arch": ["gemma4"]},
@@ -156,16 +163,21 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 {"name": "ffn_moe-{N}", "to": "layer_{N}_routed_norm", "arch": ["gemma4"]},
 {"regex": "(?:ffn_out|ffn_moe_combined)-([0-9]+)", "to": "layer_{N}_ffn_out", "take": -1, "arch": ["gemma4"]},
 {"regex": "ffn_moe_(?:weights.*|down.*|gate_up)-([0-9]+)", "to": null, "arch": ["gemma4"]},
-{"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_ffn_out", "take": 0, "arch": ["!nemotron", "!nemotron_h", "!nemotron_h_moe", "!apertus", "!gemma4", "!granitemoe", "!granitehybrid", "!deepseek2", "!glm4moe", "!dots1", "!hunyuan-moe", "!exaone-moe", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next"]},
+{"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_ffn_out", "take": 0, "arch": ["!nemotron", "!nemotron_h", "!nemotron_h_moe", "!apertus", "!gemma4", "!granitemoe", "!granitehybrid", "!deepseek2", "!glm4moe", "!dots1", "!hunyuan-moe", "!exaone-moe", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!llama4"]},
 {"name": "ffn_down-{N}", "to": "layer_{N}_ffn_out", "arch": ["apertus"]},
 
-{"regex": "ffn_(?:moe_)?gate-([0-9]+)", "to": "layer_{N}_ffn_gate", "take": 0, "arch": ["granitemoe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4"]},
-{"regex": "ffn_(?:moe_)?up-([0-9]+)", "to": "layer_{N}_ffn_up", "take": 0, "arch": ["granitemoe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4"]},
-{"regex": "ffn_(?:moe_)?swiglu-([0-9]+)", "to": "layer_{N}_ffn_act", "take": 0, "arch": ["granitemoe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next"]},
+{"name": "ffn_moe_weighted-{N}", "to": "layer_{N}_expert_in", "arch": ["llama4"]},
+{"name": "ffn_moe_out-{N}", "to": "layer_{N}_routed_out", "arch": ["llama4"]},
+{"name": "ffn_moe_shexp-{N}", "to": "layer_{N}_shared_out", "arch": ["llama4"]},
+{"regex": "ffn_(?:out|moe_out_merged)-([0-9]+)", "to": "layer_{N}_ffn_out", "take": -1, "arch": ["llama4"]},
+
+{"regex": "ffn_(?:moe_)?gate-([0-9]+)", "to": "layer_{N}_ffn_gate", "take": 0, "arch": ["granitemoe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4", "llama4"]},
+{"regex": "ffn_(?:moe_)?up-([0-9]+)", "to": "layer_{N}_ffn_up", "take": 0, "arch": ["granitemoe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4", "llama4"]},
+{"regex": "ffn_(?:moe_)?swiglu-([0-9]+)", "to": "layer_{N}_ffn_act", "take": 0, "arch": ["granitemoe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "llama4"]},
 {"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_routed_out", "take": -2, "optional": true, "arch": ["granitemoe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next"]},
-{"regex": "ffn_(?:moe_)?gate-([0-9]+)", "to": "layer_{N}_shared_gate", "take": 1, "optional": true, "arch": ["granitemoe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4"]},
-{"regex": "ffn_(?:moe_)?up-([0-9]+)", "to": "layer_{N}_shared_up", "take": 1, "optional": true, "arch": ["granitemoe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4"]},
-{"regex": "ffn_(?:moe_)?swiglu-([0-9]+)", "to": "layer_{N}_shared_act", "take": 1, "optional": true, "arch": ["granitemoe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next"]},
+{"regex": "ffn_(?:moe_)?gate-([0-9]+)", "to": "layer_{N}_shared_gate", "take": 1, "optional": true, "arch": ["granitemoe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4", "llama4"]},
+{"regex": "ffn_(?:moe_)?up-([0-9]+)", "to": "layer_{N}_shared_up", "take": 1, "optional": true, "arch": ["granitemoe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4", "llama4"]},
+{"regex": "ffn_(?:moe_)?swiglu-([0-9]+)", "to": "layer_{N}_shared_act", "take": 1, "optional": true, "arch": ["granitemoe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "llama4"]},
 {"regex": "ffn_shexp(?:_out)?-([0-9]+)", "to": "layer_{N}_shared_out", "arch": ["granitemoe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "hunyuan-moe", "exaone-moe", "ernie4_5-moe"]},
 {"name": "ffn_shexp-{N}", "to": "layer_{N}_shared_out", "arch": ["qwen2moe", "qwen35moe", "qwen3next"]},
 {"name": "ffn_shexp_gate_inp-{N}", "to": "layer_{N}_shared_score", "arch": ["qwen2moe"]},

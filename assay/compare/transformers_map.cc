@@ -74,7 +74,8 @@ void add_module(const HfModel& model, const Architecture& architecture, const st
     // Such norms are given heads in a dimension of their own.
     // And what leaves the module of a convolution has not been gated.
     const bool no_rows = (is_of_heads(op) && op.norm_width == Width::kHead) ||
-                         (in_parts && model.fused_by_kv_head) || op.kind == OpKind::kConv;
+                         (in_parts && model.fused_by_kv_head) || op.kind == OpKind::kConv ||
+                         (op.out == Checkpoint::kRouter && model.router_gives_scores);
     std::string fields = no_rows ? kNoCheckpoint : to(op.out) + part_of(model, ops, i);
     const bool of_heads = op.out == Checkpoint::kQ || op.out == Checkpoint::kK || is_of_heads(op);
     if (of_heads && other_rows && !no_rows) fields += ", \"rows\": \"halves\"";
@@ -114,7 +115,7 @@ void add_layer(const HfModel& model, const Architecture& architecture,
     // The module that it is the last part of.
     const Checkpoint out = ops_of.at(module).front()->out;
     const bool of_ffn = out == Checkpoint::kFfnOut || out == Checkpoint::kRoutedOut;
-    if (out != Checkpoint::kAttnOut && !of_ffn) continue;
+    if (out != Checkpoint::kAttnOut && (!of_ffn || model.adds_in_feed_forward)) continue;
     rules.add(path + "." + parent_of(module), to(of_ffn ? Checkpoint::kFfnOut : out),
               architecture.name);
   }

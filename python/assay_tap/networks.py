@@ -9,6 +9,7 @@ variants: other layers, (conditions, ops), of which the first that applies is ta
 rotation: the function in transformers' source that rotates q and k
 halves_to_adjacent: rows of a head's q and k that rotate together are half a head apart here, neighbours in a file
 rotated_alone: it is given q and then k, as [sequences, tokens, heads, head_dim], and not both
+rotated_by_tokens: it is given both as [sequences, tokens, heads, head_dim]
 rotated_to_halves: it takes neighbours, and gives them half a head apart
 fused_by_kv_head: a module of q, k and v has those of each key-value head together
 scales: (tensor, attribute of the config, index in it or -1, op or "" for all that the module computes, part of it) of
@@ -16,6 +17,7 @@ scales: (tensor, attribute of the config, index in it or -1, op or "" for all th
     of Mamba-2, counted from 1, or 0 for all
 grouped_value_heads: files have the value heads of linear attention in groups that read one key head, as transformers has
 heads_first: norms of q and k are given [heads, tokens, head_dim]
+router_gives_scores: the output of a router is the chosen experts' weights, and then the logits
 transposed: weights of linear modules are [inputs, outputs]
 norm_plus_one: norms add 1 to their weights
 
@@ -53,6 +55,48 @@ LAYERS = {
         ("ffn_act", "activation", "ffn_up ffn_gate", "", ""),
         ("expert_out", "expert_linear", "ffn_act experts", "ffn_down_exps", ""),
         ("ffn_out", "mix", "expert_out expert_weights", "", "mlp.experts"),
+        ("output", "add", "attn_residual ffn_out", "", ""),
+    ),
+    "llama4_text": (
+        ("attn_norm", "norm", "output", "attn_norm", "input_layernorm"),
+        ("q", "linear", "attn_norm", "attn_q", "self_attn.q_proj"),
+        ("k", "linear", "attn_norm", "attn_k", "self_attn.k_proj"),
+        ("v", "linear", "attn_norm", "attn_v", "self_attn.v_proj"), ("q_rope", "rope", "q", "", ""),
+        ("k_rope", "rope", "k", "", ""), ("q_rope_norm", "norm", "q_rope", "", "self_attn.qk_norm"),
+        ("k_rope_norm", "norm", "k_rope", "", "self_attn.qk_norm"),
+        ("attn", "attention", "q_rope_norm k_rope_norm v", "", ""),
+        ("attn_out", "linear", "attn", "attn_output", "self_attn.o_proj"),
+        ("attn_residual", "add", "output attn_out", "", ""),
+        ("ffn_norm", "norm", "attn_residual", "ffn_norm", "post_attention_layernorm"),
+        ("router", "linear", "ffn_norm", "ffn_gate_inp", "feed_forward.router"),
+        ("experts", "select", "router", "exp_probs_b", ""), ("expert_weights", "weigh", "router experts", "", ""),
+        ("expert_in", "spread", "ffn_norm expert_weights", "", ""),
+        ("ffn_gate", "expert_linear", "expert_in experts", "ffn_gate_exps", ""),
+        ("ffn_up", "expert_linear", "expert_in experts", "ffn_up_exps", ""),
+        ("ffn_act", "activation", "ffn_up ffn_gate", "", ""),
+        ("expert_out", "expert_linear", "ffn_act experts", "ffn_down_exps", ""),
+        ("routed_out", "mix", "expert_out", "", ""),
+        ("shared_gate", "linear", "ffn_norm", "ffn_gate_shexp", "feed_forward.shared_expert.gate_proj"),
+        ("shared_up", "linear", "ffn_norm", "ffn_up_shexp", "feed_forward.shared_expert.up_proj"),
+        ("shared_act", "activation", "shared_up shared_gate", "", ""),
+        ("shared_out", "linear", "shared_act", "ffn_down_shexp", "feed_forward.shared_expert.down_proj"),
+        ("ffn_out", "add", "routed_out shared_out", "", ""), ("output", "add", "attn_residual ffn_out", "", ""),
+    ),
+    "llama4_text, 1": (
+        ("attn_norm", "norm", "output", "attn_norm", "input_layernorm"),
+        ("q", "linear", "attn_norm", "attn_q", "self_attn.q_proj"),
+        ("k", "linear", "attn_norm", "attn_k", "self_attn.k_proj"),
+        ("v", "linear", "attn_norm", "attn_v", "self_attn.v_proj"), ("q_rope", "rope", "q", "", ""),
+        ("k_rope", "rope", "k", "", ""), ("q_rope_norm", "norm", "q_rope", "", "self_attn.qk_norm"),
+        ("k_rope_norm", "norm", "k_rope", "", "self_attn.qk_norm"),
+        ("attn", "attention", "q_rope_norm k_rope_norm v", "", ""),
+        ("attn_out", "linear", "attn", "attn_output", "self_attn.o_proj"),
+        ("attn_residual", "add", "output attn_out", "", ""),
+        ("ffn_norm", "norm", "attn_residual", "ffn_norm", "post_attention_layernorm"),
+        ("ffn_gate", "linear", "ffn_norm", "ffn_gate", "feed_forward.gate_proj"),
+        ("ffn_up", "linear", "ffn_norm", "ffn_up", "feed_forward.up_proj"),
+        ("ffn_act", "activation", "ffn_up ffn_gate", "", ""),
+        ("ffn_out", "linear", "ffn_act", "ffn_down", "feed_forward.down_proj"),
         ("output", "add", "attn_residual ffn_out", "", ""),
     ),
     "qwen2_moe": (
@@ -129,6 +173,24 @@ LAYERS = {
         ("ffn_up", "linear", "ffn_norm", "ffn_up", "mlp.gate_up_proj"),
         ("ffn_act", "activation", "ffn_up ffn_gate", "", ""),
         ("ffn_out", "linear", "ffn_act", "ffn_down", "mlp.down_proj"),
+        ("output", "add", "attn_residual ffn_out", "", ""),
+    ),
+    "phimoe": (
+        ("attn_norm", "norm", "output", "attn_norm", "input_layernorm"),
+        ("q", "linear", "attn_norm", "attn_q", "self_attn.q_proj"),
+        ("k", "linear", "attn_norm", "attn_k", "self_attn.k_proj"),
+        ("v", "linear", "attn_norm", "attn_v", "self_attn.v_proj"), ("q_rope", "rope", "q", "", ""),
+        ("k_rope", "rope", "k", "", ""), ("attn", "attention", "q_rope k_rope v", "", ""),
+        ("attn_out", "linear", "attn", "attn_output", "self_attn.o_proj"),
+        ("attn_residual", "add", "output attn_out", "", ""),
+        ("ffn_norm", "norm", "attn_residual", "ffn_norm", "post_attention_layernorm"),
+        ("router", "linear", "ffn_norm", "ffn_gate_inp", "mlp.router"),
+        ("experts", "select", "router", "exp_probs_b", ""), ("expert_weights", "weigh", "router experts", "", ""),
+        ("ffn_gate", "expert_linear", "ffn_norm experts", "ffn_gate_exps", ""),
+        ("ffn_up", "expert_linear", "ffn_norm experts", "ffn_up_exps", ""),
+        ("ffn_act", "activation", "ffn_up ffn_gate", "", ""),
+        ("expert_out", "expert_linear", "ffn_act experts", "ffn_down_exps", ""),
+        ("ffn_out", "mix", "expert_out expert_weights", "", "mlp.experts"),
         ("output", "add", "attn_residual ffn_out", "", ""),
     ),
     "olmo2": (
@@ -274,6 +336,16 @@ LAYERS = {
         ("attn_residual", "add", "output attn_out", "", ""), ("ffn_norm", "norm", "attn_residual", "ffn_norm", "ln_2"),
         ("ffn_up", "linear", "ffn_norm", "ffn_up", "mlp.c_fc"), ("ffn_act", "activation", "ffn_up", "", ""),
         ("ffn_out", "linear", "ffn_act", "ffn_down", "mlp.c_proj"), ("output", "add", "attn_residual ffn_out", "", ""),
+    ),
+    "mpt": (
+        ("attn_norm", "norm", "output", "attn_norm", "norm_1"), ("q", "linear", "attn_norm", "attn_qkv", "attn.Wqkv"),
+        ("k", "linear", "attn_norm", "attn_qkv", "attn.Wqkv"), ("v", "linear", "attn_norm", "attn_qkv", "attn.Wqkv"),
+        ("attn", "attention", "q k v", "", ""), ("attn_out", "linear", "attn", "attn_output", "attn.out_proj"),
+        ("attn_residual", "add", "output attn_out", "", ""),
+        ("ffn_norm", "norm", "attn_residual", "ffn_norm", "norm_2"),
+        ("ffn_up", "linear", "ffn_norm", "ffn_up", "ffn.up_proj"), ("ffn_act", "activation", "ffn_up", "", ""),
+        ("ffn_out", "linear", "ffn_act", "ffn_down", "ffn.down_proj"),
+        ("output", "add", "attn_residual ffn_out", "", ""),
     ),
     "gemma2": (
         ("attn_norm", "norm", "output", "attn_norm", "input_layernorm"),
@@ -1344,6 +1416,12 @@ MODELS = {
         "output_norm": "model.norm", "output": "lm_head", "variants": (((("with", "mlp.gate"), ), LAYERS["llama, 1"]),),
         "rotation": "apply_rotary_pos_emb", "halves_to_adjacent": True,
     },
+    "llama4_text": {
+        "architecture": "llama4", "layer": LAYERS["llama4_text"], "layers": "model.layers",
+        "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
+        "variants": (((("without", "feed_forward.router"), ), LAYERS["llama4_text, 1"]),),
+        "rotation": "apply_rotary_emb", "rotated_by_tokens": True, "router_gives_scores": True,
+    },
     "mistral": {
         "architecture": "llama", "layer": LAYERS["llama"], "layers": "model.layers", "token_embd": "model.embed_tokens",
         "output_norm": "model.norm", "output": "lm_head", "variants": (((("with", "mlp.gate"), ), LAYERS["llama, 1"]),),
@@ -1381,6 +1459,11 @@ MODELS = {
         "architecture": "phi3", "layer": LAYERS["phi3"], "layers": "model.layers", "token_embd": "model.embed_tokens",
         "output_norm": "model.norm", "output": "lm_head", "rotation": "apply_rotary_pos_emb",
     },
+    "phimoe": {
+        "architecture": "phimoe", "layer": LAYERS["phimoe"], "layers": "model.layers",
+        "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
+        "rotation": "apply_rotary_pos_emb",
+    },
     "olmo2": {
         "architecture": "olmo2", "layer": LAYERS["olmo2"], "layers": "model.layers", "token_embd": "model.embed_tokens",
         "output_norm": "model.norm", "output": "lm_head", "rotation": "apply_rotary_pos_emb",
@@ -1414,6 +1497,10 @@ MODELS = {
     "gpt2": {
         "architecture": "gpt2", "layer": LAYERS["gpt2"], "layers": "transformer.h", "token_embd": "transformer.wte",
         "position_embd": "transformer.wpe", "output_norm": "transformer.ln_f", "output": "lm_head", "transposed": True,
+    },
+    "mpt": {
+        "architecture": "mpt", "layer": LAYERS["mpt"], "layers": "transformer.blocks", "token_embd": "transformer.wte",
+        "output_norm": "transformer.norm_f", "output": "lm_head",
     },
     "gemma": {
         "architecture": "gemma", "layer": LAYERS["llama"], "layers": "model.layers", "token_embd": "model.embed_tokens",

@@ -13,7 +13,8 @@ class Rule:
     of: "output" or "input" of the module; of an output that is a tuple, the first.
     calls: instead of an output or input, the results of this function, or of any of these, which the module's own source
         file defines or imports, each time that the module calls it.
-    call: of several calls of that function in one forward pass of the module, this one alone, counted from 0.
+    call: of several calls of that function in one forward pass of the module, this one alone, counted from 0; of an
+        output, of the calls of the module in one forward pass of the model.
     widths: splits the last axis into parts of these widths, one for each name.
     change: applied to each part before it is recorded; one function, or one for each part.
     beside: a rule, with a module within what the stars matched, whose tensor change() is given as well: for what no

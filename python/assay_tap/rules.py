@@ -105,7 +105,9 @@ class _Layer:
         if kind == "ssm" and self._has("ssm_gated"):  # no module reads it
             return Rule(f"{self._layer}.{self._block('linear_z')}", "", calls=SCAN, change=lambda result: first(result).flatten(2))
         if module and kind != "conv":  # otherwise a product with weights of some experts, within a larger module
-            whole = Rule(f"{self._layer}.{module}", "", change=self._change(out, kind, module))
+            whole = Rule(
+                f"{self._layer}.{module}", "", call=self._call(out, kind, module), change=self._change(out, kind, module)
+            )
             return whole if module in self._modules else None
         if kind == "heads":
             return self._parts_of_heads(out, *inputs)
@@ -120,9 +122,10 @@ class _Layer:
         if kind != "add":
             return None
         if out == "ffn_out":  # of routed and shared experts, which models compute in either order
-            block = self._network_module(inputs[0]).rpartition(".")[0]
-            routed = Rule(f"{self._layer}.{block}", "")
             shared = self._network_module("shared_out")
+            mixture = self._network_module(inputs[0]) or shared.rpartition(".")[0]  # beside it where no module mixes
+            block = mixture.rpartition(".")[0]
+            routed = Rule(f"{self._layer}.{block}", "")
             if shared.startswith(f"{block}."):
                 return routed
             alone = f"{self._layer}.{shared.rpartition('.')[0]}"
@@ -133,9 +136,19 @@ class _Layer:
             branch, beside=stream, change=lambda value, other: branch.parts(value)[0].flatten(0, -2) + other.flatten(0, -2)
         )
 
+    def _outs(self, module):
+        return [op[0] for op in self._ops if op[4] == module]
+
+    def _call(self, out, kind, module):
+        """Which of a module's calls it is, where norms of q and k are one module."""
+        outs = self._outs(module)
+        return outs.index(out) if kind == "norm" and len(outs) > 1 else None
+
     def _change(self, out, kind, module):
         """What makes the checkpoint of a module's output, if it is not that itself."""
-        outs = [op[0] for op in self._ops if op[4] == module]
+        if out == "router" and "router_gives_scores" in self._network:
+            return lambda value: value[1]
+        outs = self._outs(module)
         by_heads = kind == "norm" and out in HEAD_NORMS
         reorder = out in ("q", "k", *HEAD_NORMS) and "halves_to_adjacent" in self._network
         if len(outs) == 1 and not by_heads and not reorder:
@@ -145,7 +158,7 @@ class _Layer:
             rows = first(value)
             if outs == ["q", "k", "v"]:
                 rows = self._heads.split(rows, "fused_by_kv_head" in self._network)[outs.index(out)]
-            elif len(outs) > 1:
+            elif len(outs) > 1 and kind != "norm":
                 rows = rows.chunk(len(outs), dim=-1)[outs.index(out)]
             if by_heads:  # whether they are in a dimension of their own or not
                 heads_first = "heads_first" in self._network
@@ -340,6 +353,8 @@ class _Layer:
             if alone:
                 return result.flatten(0, 1).flatten(1)
             rotated = result[out == "k_rope"]
+            if "rotated_by_tokens" in self._network:
+                return rotated.flatten(0, 1).flatten(1)
             size, kv = rotated.shape[-1], plain.shape[-1] // self._heads.dim
             if rotated.shape[1] > kv:  # Falcon repeats a head of k for each query that reads it
                 rotated = rotated[:, :: rotated.shape[1] // kv]

@@ -34,6 +34,7 @@ class Tap:
         self._sequences, self._of_rows, self._phase = Sequences(), [], None
         self._ended = set()  # sequences that generate() goes on padding
         self._generation = None
+        self._outputs = []  # of each hook of outputs: those that it has seen in this pass
         self._calls = {}  # module -> {what it calls: [who is given the result]}
         self._inside = []  # those of these modules that run now, each with how often it has called what
         self._handles = []
@@ -74,6 +75,8 @@ class Tap:
     def _start(self, model, args, kwargs):
         refuse_compiled(model)
         self._inside.clear()
+        for seen in self._outputs:
+            seen.clear()
         self._pass = Pass(model.forward, args, kwargs, self._positions_of)
         rows = self._pass.rows
         self._of_rows, begins = self._sequences.begin(rows, self._pass.named)
@@ -153,9 +156,21 @@ class Tap:
                 )
             )
         elif rule.of == "output":
-            self._handles.append(module.register_forward_hook(lambda _module, _args, output: give(output)))
+            self._handles.append(module.register_forward_hook(self._of_output(rule.call, give)))
         else:
             raise LogError(f"a rule is of {rule.of!r}; give output or input")
+
+    def _of_output(self, call, give):
+        """A hook that gives a module's outputs; or of several in one pass the one of this number."""
+        seen = []
+        self._outputs.append(seen)
+
+        def hook(_module, _args, output):
+            seen.append(True)
+            if call in (None, len(seen) - 1):
+                give(output)
+
+        return hook
 
     def _watch(self, rule, module, give):
         is_new = module not in self._calls

@@ -35,12 +35,15 @@ OWN_NAMES["falcon_h1"] |= dict(mamba_chunk_size=4, key_multiplier=0.6, attention
 OWN_NAMES["falcon_h1"] |= dict(mlp_multipliers=[0.7, 1.4], ssm_multipliers=[0.9, 1.2, 0.8, 1.3, 0.7])
 OWN_NAMES["exaone_moe"] = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, first_k_dense_replace=0)
 OWN_NAMES["hunyuan_v1_moe"] = dict(num_experts=4, moe_topk=2)
+OWN_NAMES["llama4_text"] = dict(num_local_experts=4, num_experts_per_tok=2, intermediate_size_mlp=40)
+OWN_NAMES["phimoe"] = dict(num_local_experts=4, lm_head_bias=True, attention_bias=True)
+OWN_NAMES["mpt"] = dict(d_model=32, n_heads=4, n_layers=2, max_seq_len=64)
 OWN_NAMES["mamba2"] = dict(num_heads=4, head_dim=16, state_size=8, n_groups=2, chunk_size=4)
 SIZES = dict(q_lora_rank=20, kv_lora_rank=16, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10)
 OWN_NAMES |= {kind: OWN_NAMES[kind] | SIZES | dict(num_key_value_heads=4) for kind in LATENT}
 SCALES = dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=2.5)
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6]
-HAS_OWN_HEAD_DIM = ("falcon", "gpt_neox", "gpt2", "gpt_bigcode", "phi", "stablelm")  # hidden_size / heads
+HAS_OWN_HEAD_DIM = ("falcon", "mpt", "phimoe", "gpt_neox", "gpt2", "gpt_bigcode", "phi", "stablelm")  # hidden_size / heads
 
 
 def model_of(kind, **settings):

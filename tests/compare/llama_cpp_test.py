@@ -28,7 +28,10 @@ LAYERS, VALUES = 4, 6
 # 32-bit sums in another order, up to 2.4e-6. GELU is a table of float16 values there, up to 9.3e-4; gpt-oss is 1.2e-3 off,
 # for a reason that is not known. What is another tensor is off by a tenth at least.
 TOLERANCE, ROUNDED_TOLERANCE = 1e-5, 2e-3
-ROUNDED = "falcon falcon-40b gemma gemma2 gemma3 gemma4 gemma4-moe gemma4-ple gpt2 gpt-oss gptneox gptneox-sequential phi2 starcoder starcoder2".split()
+ROUNDED = "falcon falcon-40b gemma gemma2 gemma3 gemma4 gemma4-moe gemma4-ple gpt2 gpt-oss gptneox gptneox-sequential mpt phi2 starcoder starcoder2".split()
+
+# Of these llama.cpp computes another network from the first norm on: RMSNorm in place of LayerNorm, other weights of experts.
+OTHERWISE = ("phimoe",)
 
 # What llama.cpp has no name for, or not one of each layer.
 NO_OUT = {"attn_out"}
@@ -74,6 +77,7 @@ GOLDENS = {
     "minimax-m2": NO_OUT,
     "mistral3": set(),
     "mixtral": set(),
+    "mpt": NO_OUT,
     "nemotron": NO_OUT | {"ffn_out"},
     "nemotron_h": SSM,
     "nemotron_h_moe": SSM,
@@ -82,6 +86,7 @@ GOLDENS = {
     "olmoe": NO_OUT,
     "phi2": PARALLEL,
     "phi3": PARALLEL,
+    "phimoe": PARALLEL,
     "qwen2.5": NO_OUT,
     "qwen2moe": NO_OUT,
     "qwen3": NO_OUT,
@@ -107,6 +112,11 @@ SYNTHETIC = {
     "gpt-oss": ("family_gpt_oss", {}, set()),
     "gptneox-sequential": ("sequential_residual", {}, NO_OUT),
     "granitemoe-without-shared": ("family_granitemoe", {}, set()),
+    # Not the golden, whose chunks and temperature are others.
+    "llama4": (
+        "family_llama4_text", {"attention_chunk_size": 8192, "floor_scale": 8192, "attn_scale": 0.1},
+        {"layer_1_attn_out", "ffn_norm", "q_rope"}
+    ),
     # Not the golden, whose norms' epsilon llama.cpp has in the lengths of queries and keys, too.
     "qwen35": ("qwen35", {}, set()),
     "qwen35moe": ("qwen35moe", {}, set()),
@@ -153,12 +163,15 @@ class Names(unittest.TestCase):
         allowed = [word for name in sorted(missing) for word in ("--allow-missing", name)]
         narrowed = ["--tokens", f"{LAST}..{LAST}", "--checkpoints", self.of_layers(ours), *allowed]
         answer = assay("compare", ours, recorded, "--map", "llama.cpp", "--format", "json", *narrowed)
-        self.assertEqual((answer.returncode, answer.stderr), (0, ""), answer.stdout[:400])
+        expected = (int(name in OTHERWISE), "")
+        self.assertEqual((answer.returncode, answer.stderr), expected, answer.stdout[:400])
         report = json.loads(answer.stdout)
         self.assertEqual(report["summary"]["unmatched_got"], 0, "a record of llama.cpp's that the network lacks")
         logged = {json.loads(line).get("checkpoint", "embedding") for line in ours.read_text().splitlines()}
         self.assertEqual(self.kinds(logged) - self.kinds(r["checkpoint"] for r in report["results"]), lacking - of_some)
         for result in report["results"]:
+            if name in OTHERWISE and result["checkpoint"] != "embedding":
+                continue
             tolerance = ROUNDED_TOLERANCE if name in ROUNDED else TOLERANCE
             self.assertLess(result["rel_l2"], tolerance, result["checkpoint"])
 

@@ -94,7 +94,8 @@ constexpr const char* kLlamaCppNames =
     "linear_attn_mixed_ba-1 a-1 b-1 a_softplus-1 Qcur_view-1 gate-1 shared_expert_gate-1 "
     "shared_expert_gate_sigmoid-1 ffn_shexp_gated-1 mamba2_y_add_d-1 mamba_out-1 "
     "nemotron_h_block_out-1 ffn_moe_relu_sqr-1 Qcur-post-rope-1 "
-    "Kcur-post-rope-1 ssm_out-1 layer_out-1 ffn_mlp-1";
+    "Kcur-post-rope-1 ssm_out-1 layer_out-1 ffn_mlp-1 Qcur_norm-1 "
+    "Kcur_norm-1 ffn_moe_weighted-1 ffn_moe_shexp-1 ffn_moe_out_merged-1";
 
 // Breaks if llama.cpp's map were refused for an architecture of Assay's, or gave a checkpoint from
 // two choices: of the records that are then taken one is another tensor. Which is which,

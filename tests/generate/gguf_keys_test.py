@@ -37,11 +37,13 @@ MODELS = (
     "llama3 mixtral qwen2.5 qwen3 qwen3moe phi2 phi3 olmo2 olmo3 olmoe granite granitemoe gpt2 gptneox starcoder "
     "starcoder2 stablelm command-r-plus cohere2 falcon nemotron arcee smollm3 exaone xverse exaone4 gemma2 gemma3 ernie4_5 seed_oss hunyuan-dense glm4 "
     "glm4moe dots1 minimax-m2 ernie4_5-moe qwen2moe gpt-oss deepseek2 deepseek3 lfm2 lfm2moe mistral3 minicpm apertus qwen35 "
-    "qwen35moe qwen3next gemma4 gemma4-moe gemma4-ple granitehybrid nemotron_h mamba2 nemotron_h_moe falcon-h1 exaone-moe hunyuan-moe"
+    "qwen35moe qwen3next gemma4 gemma4-moe gemma4-ple granitehybrid nemotron_h mamba2 nemotron_h_moe falcon-h1 exaone-moe hunyuan-moe "
+    "llama4 mpt"
 ).split()
-GELU = {"gemma2", "gemma3", "gemma4", "gemma4-moe", "gemma4-ple", "gpt2", "gptneox", "phi2", "starcoder", "starcoder2", "falcon"}
+GELU = {"mpt", "gemma2", "gemma3", "gemma4", "gemma4-moe", "gemma4-ple", "gpt2", "gptneox", "phi2", "starcoder", "starcoder2", "falcon"}
 # What llama.cpp computes otherwise than is published stands in the way of all else.
 WITHOUT = {
+    "llama4": ["attention.sliding_window", "attention.temperature_scale", "attention.temperature_length"],
     "phi3": ["attention.sliding_window"],
     "exaone4": ["attention.sliding_window", "attention.sliding_window_pattern"],
     "gpt-oss": ["rope.scaling.type", "rope.scaling.factor", "rope.scaling.original_context_length"],
@@ -59,10 +61,11 @@ OTHERWISE = [
     (r"gemma3|gemma4(-moe|-ple)?", r"attn_logit_softcapping", "llama.cpp has no such cap in Gemma 3 and 4"),
     (r"gemma2", r"logit_softcapping=0\.0", "llama.cpp divides by it"),
     (r"gemma4(-moe|-ple)?", r"final_logit_softcapping=left out", "llama.cpp caps at 30 what its converter writes no cap of"),
-    (r"gemma2|gpt-oss", r"scaling\.type=none.*factor", "llama.cpp scales layers with a window all the same"),
+    (r"gemma2|gpt-oss|llama4", r"scaling\.type=none.*factor", "llama.cpp scales layers with a window all the same"),
     (r"gpt-oss", r"scaling\.type=yarn", "llama.cpp rounds the bounds of YaRN's ramp to whole pairs"),
     (r"olmo2", r"freq_base", "llama.cpp reads a base of layers with a window, and takes the others'"),
     (r"exaone4", r"sliding_window", "llama.cpp has windows with 64 layers only"),
+    (r"llama4", r"sliding_window=5", "llama.cpp has chunks of 8192 positions"),
     (r"phi3", r"sliding_window", "llama.cpp switches the window off"),
     (r"granite(moe)?", r"logit_scale=0\.0", "llama.cpp divides by it"),
     (r"minicpm", r"logit_scale=left out", "llama.cpp divides by what older files' logits were multiplied by"),

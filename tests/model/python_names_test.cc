@@ -69,6 +69,8 @@ std::string_view kind_name(OpKind kind) {
       return "select";
     case OpKind::kWeigh:
       return "weigh";
+    case OpKind::kSpread:
+      return "spread";
     case OpKind::kExpertLinear:
       return "expert_linear";
     case OpKind::kMix:
@@ -154,7 +156,9 @@ std::string model_text(const HfModel& model, const Architecture& architecture,
       {"grouped_value_heads", architecture.grouped_value_heads},
       {"rotated_to_halves", model.rotated_to_halves},
       {"rotated_alone", model.rotated_alone},
+      {"rotated_by_tokens", model.rotated_by_tokens},
       {"heads_first", model.heads_first},
+      {"router_gives_scores", model.router_gives_scores},
       {"transposed", model.transposed},
       {"norm_plus_one", model.norm_plus_one}};
   for (const auto& [name, holds] : properties) {
@@ -192,6 +196,7 @@ variants: other layers, (conditions, ops), of which the first that applies is ta
 rotation: the function in transformers' source that rotates q and k
 halves_to_adjacent: rows of a head's q and k that rotate together are half a head apart here, neighbours in a file
 rotated_alone: it is given q and then k, as [sequences, tokens, heads, head_dim], and not both
+rotated_by_tokens: it is given both as [sequences, tokens, heads, head_dim]
 rotated_to_halves: it takes neighbours, and gives them half a head apart
 fused_by_kv_head: a module of q, k and v has those of each key-value head together
 scales: (tensor, attribute of the config, index in it or -1, op or "" for all that the module computes, part of it) of
@@ -199,6 +204,7 @@ scales: (tensor, attribute of the config, index in it or -1, op or "" for all th
     of Mamba-2, counted from 1, or 0 for all
 grouped_value_heads: files have the value heads of linear attention in groups that read one key head, as transformers has
 heads_first: norms of q and k are given [heads, tokens, head_dim]
+router_gives_scores: the output of a router is the chosen experts' weights, and then the logits
 transposed: weights of linear modules are [inputs, outputs]
 norm_plus_one: norms add 1 to their weights
 
@@ -234,9 +240,10 @@ TEST(HfNames, EveryTensorOfADeclaredLayerHasAModule) {
   for (const HfModel& model : hf_models()) {
     for (const Architecture* architecture : architectures_of(model)) {
       for (const OpSpec& op : architecture->layer) {
-        const bool has_module = op.kind == OpKind::kNorm || op.kind == OpKind::kLinear ||
-                                (op.kind == OpKind::kMix && !is_of_shared_expert(op.out)) ||
-                                op.kind == OpKind::kConv;
+        const bool has_module =
+            op.kind == OpKind::kNorm || op.kind == OpKind::kLinear ||
+            (op.kind == OpKind::kMix && op.n_inputs > 1 && !is_of_shared_expert(op.out)) ||
+            op.kind == OpKind::kConv;
         EXPECT_EQ(hf_module(model, op).empty(), !has_module)
             << model.model_type << " " << checkpoint_op(op.out);
       }

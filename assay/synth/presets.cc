@@ -24,6 +24,38 @@ constexpr Preset kPresets[] = {
        "rms_norm_eps": 1e-5, "rope_theta": 500000.0, "rope_scaling": {
          "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
          "original_max_position_embeddings": 8192}, "tie_word_embeddings": false})"},
+    {"llama-4-scout-17b-16e", R"({
+       "_name_or_path": "Llama-4-Scout-17B-16E", "model_type": "llama4_text", "vocab_size": 202048,
+       "hidden_size": 5120, "intermediate_size": 8192, "intermediate_size_mlp": 16384,
+       "num_hidden_layers": 48, "num_attention_heads": 40, "num_key_value_heads": 8,
+       "head_dim": 128, "num_local_experts": 16, "num_experts_per_tok": 1,
+       "interleave_moe_layer_step": 1, "use_qk_norm": true, "no_rope_layer_interval": 4,
+       "attention_chunk_size": 8192, "attn_temperature_tuning": true, "floor_scale": 8192,
+       "attn_scale": 0.1, "max_position_embeddings": 10485760, "rms_norm_eps": 1e-5,
+       "rope_theta": 500000.0, "rope_scaling": {"rope_type": "llama3", "factor": 16.0,
+         "low_freq_factor": 1.0, "high_freq_factor": 1.0,
+         "original_max_position_embeddings": 8192}, "tie_word_embeddings": false})"},
+    {"llama-4-maverick-17b-128e", R"({
+       "_name_or_path": "Llama-4-Maverick-17B-128E", "model_type": "llama4_text",
+       "vocab_size": 202048, "hidden_size": 5120, "intermediate_size": 8192,
+       "intermediate_size_mlp": 16384, "num_hidden_layers": 48, "num_attention_heads": 40,
+       "num_key_value_heads": 8, "head_dim": 128, "num_local_experts": 128,
+       "num_experts_per_tok": 1, "interleave_moe_layer_step": 2, "use_qk_norm": false,
+       "no_rope_layer_interval": 4, "attention_chunk_size": 8192,
+       "attn_temperature_tuning": true, "floor_scale": 8192, "attn_scale": 0.1,
+       "max_position_embeddings": 1048576, "rms_norm_eps": 1e-5, "rope_theta": 500000.0,
+       "rope_scaling": null, "tie_word_embeddings": false})"},
+    {"phi-3.5-moe", R"({
+       "_name_or_path": "Phi-3.5-MoE", "model_type": "phimoe", "vocab_size": 32064,
+       "hidden_size": 4096, "intermediate_size": 6400, "num_hidden_layers": 32,
+       "num_attention_heads": 32, "num_key_value_heads": 8, "num_local_experts": 16,
+       "num_experts_per_tok": 2, "router_jitter_noise": 0.01, "attention_bias": true,
+       "lm_head_bias": true, "max_position_embeddings": 4096, "rms_norm_eps": 1e-5,
+       "rope_theta": 10000.0, "tie_word_embeddings": false})"},
+    {"mpt-7b", R"({
+       "_name_or_path": "MPT-7B", "model_type": "mpt", "vocab_size": 50432, "d_model": 4096,
+       "n_heads": 32, "n_layers": 32, "max_seq_len": 2048, "expansion_ratio": 4,
+       "attn_config": {"alibi": true, "alibi_bias_max": 8}, "tie_word_embeddings": true})"},
     {"mistral-7b-v0.1", R"({
        "_name_or_path": "Mistral-7B-v0.1", "model_type": "mistral", "vocab_size": 32000,
        "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,

@@ -218,7 +218,7 @@ EXPERTS = (
         WHOLE | dict(
             hidden_size=32, num_hidden_layers=4, intermediate_size=16, intermediate_size_mlp=48, num_local_experts=4,
             num_experts_per_tok=2, interleave_moe_layer_step=2, use_qk_norm=True, no_rope_layer_interval=4,
-            attention_chunk_size=12, floor_scale=6, attn_scale=0.375, rms_norm_eps=0.046875,
+            attention_chunk_size=12, floor_scale=5, attn_scale=0.375, rms_norm_eps=0.046875,
             rope_parameters=rope(234.0) | {
                 "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                 "original_max_position_embeddings": 64

@@ -41,6 +41,13 @@ std::vector<int64_t> layers_of(const std::string& text) {
   return layers;
 }
 
+int64_t bos_of(const std::string& text) {
+  const std::vector<int32_t> ids = parse_token_ids(text, "--bos");
+  if (ids.size() == 1) return ids.front();
+  throw Error(fmt::format("'{}' is no token id", printable(text, 80)), "--bos",
+              "give the model's id of BOS, or none");
+}
+
 std::vector<std::string> texts_of(const std::vector<DumpedName>& names) {
   std::vector<std::string> texts;
   for (const DumpedName& name : names) texts.push_back(name.name);
@@ -97,7 +104,8 @@ void add_import(CLI::App& app, int& exit_code) {
       .add("DUMP", arguments->input,
            "A .npy, .npz, .safetensors (or the index of its shards), .parquet, .pt, .pth or .bin "
            "file, a folder of SGLang's dumper, msprobe, vLLM's hidden states, or one tensor a "
-           "file, the text of llama-eval-callback, or a server's response with log-probabilities",
+           "file, the text of llama-eval-callback, a server's response with log-probabilities, or "
+           "what llama-perplexity --kl-divergence-base wrote",
            {.is_input = true})
       ->required();
   flags.add("-o,--output", arguments->output, "The log; standard output by default");
@@ -107,6 +115,12 @@ void add_import(CLI::App& app, int& exit_code) {
                   });
   flags.add("--vocabulary", arguments->options.vocabulary,
             "Of a server's response: how many tokens there are, the rows of the output matrix");
+  flags.add_value("--bos",
+                  "Of llama-perplexity's log-probabilities: the token that each chunk begins with, "
+                  "or none where the model adds none",
+                  [&options = arguments->options](const std::string& text) {
+                    options.bos = text == "none" ? -1 : bos_of(text);
+                  });
   flags
       .add("--skip", arguments->options.skip,
            "Glob of tensors to leave out, by their names in the dump")

@@ -13,6 +13,7 @@
 #include "assay/convert/npz_reader.h"
 #include "assay/convert/python_script.h"
 #include "assay/convert/safetensors.h"
+#include "assay/dump/base_logprobs.h"
 #include "assay/dump/dump_values.h"
 #include "assay/dump/printed_tensors.h"
 #include "assay/dump/server_response.h"
@@ -299,7 +300,7 @@ bool is_dump(const std::string& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) return holds_dump(path);
   if (path.ends_with(".json") && read_server_response(path)) return true;
-  return has_ending_of_dumps(path) || is_printed(path);
+  return has_ending_of_dumps(path) || is_base_logprobs(path) || is_printed(path);
 }
 
 Dump open_dump(const std::string& path, const std::string& work,

@@ -9,8 +9,8 @@
 namespace assay {
 
 // Whether `path` is what other tools or `assay convert` save, by its ending (.npy, .npz,
-// .safetensors, .safetensors.index.json, .parquet, .pt, .pth, .bin), as text or JSON by what it
-// says (is_printed, read_server_response) or, of a folder, by the endings of the files below it; a
+// .safetensors, .safetensors.index.json, .parquet, .pt, .pth, .bin), by what it holds (is_printed,
+// is_base_logprobs, read_server_response) or, of a folder, by the endings of the files below it; a
 // folder that holds a .jsonl is a log.
 bool is_dump(const std::string& path);
 

@@ -15,6 +15,7 @@
 
 #include "assay/convert/convert.h"
 #include "assay/convert/python_script.h"
+#include "assay/dump/base_logprobs.h"
 #include "assay/dump/dump_files.h"
 #include "assay/dump/dump_values.h"
 #include "assay/dump/printed_tensors.h"
@@ -347,9 +348,15 @@ ImportedDump dump_to_log(const std::string& path, const DumpOptions& options,
   if (!response && options.vocabulary > 0) {
     throw Error("is no response of a server", path, "leave out --vocabulary");
   }
-  const bool is_text = !response && is_printed(path);
-  if ((response || is_text) && !options.vllm_layers.empty()) throw no_hidden_states(path);
+  const bool is_base = !response && is_base_logprobs(path);
+  if (!is_base && options.bos) {
+    throw Error("holds no log-probabilities of llama-perplexity", path, "leave out --bos");
+  }
+  const bool is_text = !response && !is_base && is_printed(path);
+  const bool has_layers = !response && !is_base && !is_text;
+  if (!has_layers && !options.vllm_layers.empty()) throw no_hidden_states(path);
   if (response) return server_response_to_log(*response, path, options, sink);
+  if (is_base) return base_logprobs_to_log(path, options, sink);
   if (is_text) return printed_to_log(path, options, sink);
   check_is_no_log(path);
   const ScriptFolder work(options.work + "/dump");

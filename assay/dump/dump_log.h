@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,11 +10,13 @@
 namespace assay {
 
 struct DumpOptions {
-  std::vector<int64_t> vllm_layers;  // see open_dump()
-  std::vector<std::string> skip;     // globs of tensors that are left out
-  std::string team;                  // of the records; empty: none
-  int64_t vocabulary = 0;            // tokens, for a server's response; 0: not given
-  std::string work = ".";            // the folder for temporary files
+  std::vector<int64_t> vllm_layers = {};  // see open_dump()
+  std::vector<std::string> skip = {};     // globs of tensors that are left out
+  std::string team = {};                  // of the records; empty: none
+  int64_t vocabulary = 0;                 // tokens, for a server's response; 0: not given
+  // Of base_logprobs.h: the first token of each chunk, in place of the text's; -1: the text's own.
+  std::optional<int64_t> bos = {};
+  std::string work = ".";  // the folder for temporary files
 };
 
 // A tensor of a dump as its log has it: the name, and the elements of one token.

@@ -1,5 +1,5 @@
-// Any NPZ archive, NumPy array or safetensors file is a log's arrays, another tool's dump, or
-// refused with an Error, and what comes of it is a log.
+// Any NPZ archive, NumPy array, safetensors file or file of llama-perplexity is a log's arrays,
+// another tool's dump, or refused with an Error, and what comes of it is a log.
 #include <unistd.h>
 
 #include <cstdint>

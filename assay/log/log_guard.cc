@@ -31,11 +31,13 @@ struct Head {
   size_t checkpoint;
   size_t dtype;
   size_t ts;
+  size_t sequence;
 };
 
 size_t bytes_of(const RawRecord& record) {
   const size_t bytes = sizeof(Head) + record.shape.size_bytes() + record.values.size_bytes() +
-                       record.checkpoint.size() + record.dtype.size() + record.ts.size();
+                       record.checkpoint.size() + record.dtype.size() + record.ts.size() +
+                       record.sequence.size();
   return (bytes + 7) / 8 * 8;
 }
 
@@ -46,25 +48,29 @@ void store(const RawRecord& record, std::byte* at) {
   };
   const Head head = {bytes_of(record),     record.token_idx,         record.shape.size(),
                      record.values.size(), record.checkpoint.size(), record.dtype.size(),
-                     record.ts.size()};
+                     record.ts.size(),     record.sequence.size()};
   put(&head, sizeof(head));
   put(record.shape.data(), record.shape.size_bytes());
   put(record.values.data(), record.values.size_bytes());
   put(record.checkpoint.data(), record.checkpoint.size());
   put(record.dtype.data(), record.dtype.size());
   put(record.ts.data(), record.ts.size());
+  put(record.sequence.data(), record.sequence.size());
 }
 
 RawRecord view(const std::byte* at, const Head& head) {
   const auto* shape = reinterpret_cast<const int64_t*>(at + sizeof(Head));
   const auto* values = reinterpret_cast<const float*>(shape + head.dims);
   const auto* texts = reinterpret_cast<const char*>(values + head.values);
+  const char* ts = texts + head.checkpoint + head.dtype;
   return {{texts, head.checkpoint},
           head.token_idx,
           {texts + head.checkpoint, head.dtype},
           {shape, head.dims},
           {values, head.values},
-          {texts + head.checkpoint + head.dtype, head.ts}};
+          {ts, head.ts},
+          nullptr,
+          {ts + head.ts, head.sequence}};
 }
 
 // A process without signals, which a terminal sends to all processes of a job.

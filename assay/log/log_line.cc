@@ -23,6 +23,9 @@ void append_log_line(std::string& out, const RawRecord& record, const LogOptions
   append_json_string(out, record.checkpoint);
   out += ",\"token_idx\":";
   append_json_number(out, record.token_idx);
+  if (!record.sequence.empty() && record.sequence != "0") {
+    append_json_member(out, "sequence", record.sequence);
+  }
   if (!record.ts.empty()) {
     out += ",\"ts\":";
     out += record.ts;

@@ -30,6 +30,7 @@ struct RawRecord {
   std::span<const float> values;   // as many as the shape has
   std::string_view ts;             // a JSON string, with its quotes; empty: none
   const Sketch* sketch = nullptr;  // of the values; null: not computed yet
+  std::string_view sequence = {};  // of several in the log; empty: "0", which is omitted
 };
 
 // How many of the record's values its line has.

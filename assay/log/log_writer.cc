@@ -238,6 +238,11 @@ void LogWriter::write_header(const LogHeader& header) {
   write_text(header_line(header));
 }
 
+void LogWriter::set_sequence(std::string name) {
+  const std::lock_guard lock(mutex_);
+  sequence_ = std::move(name);
+}
+
 void LogWriter::write(std::string_view checkpoint, int64_t token_idx, std::span<const float> values,
                       std::string_view dtype) {
   const int64_t shape[] = {1, static_cast<int64_t>(values.size())};
@@ -254,9 +259,9 @@ void LogWriter::write(std::string_view checkpoint, int64_t token_idx,
   }
   std::string time;
   if (options_.times) append_json_time(time);
-  const RawRecord record = {checkpoint, token_idx, dtype, shape, values, time};
   const std::lock_guard lock(mutex_);
   check_open();
+  const RawRecord record = {checkpoint, token_idx, dtype, shape, values, time, nullptr, sequence_};
   if (!guard_ && guardable_ && regular_file_ && size_ >= kWorthGuarding) {
     guard_ = LogGuard::start(fd_, size_, options_);
     guardable_ = guard_ != nullptr;

@@ -37,6 +37,10 @@ class LogWriter {
   // Writes the first line. Throws Error if anything has been written before.
   void write_header(const LogHeader& header);
 
+  // Which of several sequences, as the header names them, the records from now on are of; "0" at
+  // first.
+  void set_sequence(std::string name);
+
   // Logs the whole tensor `values` of `shape` (whose product is values.size()) at the token
   // position `token_idx` >= 0. `dtype`: as it stands in the log; "i32" for whole numbers.
   void write(std::string_view checkpoint, int64_t token_idx, std::span<const int64_t> shape,
@@ -72,6 +76,7 @@ class LogWriter {
   int64_t size_ = 0;                 // bytes of whole records in the file
   std::unique_ptr<LogGuard> guard_;  // of a long log
   bool guardable_ = true;            // false: the system has refused a guard
+  std::string sequence_;             // of the records to come
   std::string failure_;              // what() of the first error, empty before
   std::vector<std::string> texts_;   // of one write; kept to save allocations
 };

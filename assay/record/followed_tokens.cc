@@ -10,6 +10,7 @@
 
 #include "assay/compare/dims.h"
 #include "assay/compare/log_probabilities.h"
+#include "assay/dump/base_logprobs.h"
 #include "assay/log/log_reader.h"
 #include "base/error.h"
 
@@ -149,23 +150,31 @@ void check_is_whole(const Record& record, const std::string& where) {
               where, "follow a log that has whole logits, such as one of a single process");
 }
 
-// The prompt of the log's one sequence.
-const std::vector<int64_t>& prompt_of(const LogHeader& header, const std::string& sequence,
-                                      const std::string& path) {
-  const auto named = header.sequences.size() == 1 ? header.sequences.begin()
-                                                  : std::ranges::find(header.sequences, sequence,
-                                                                      &LogHeader::Sequence::name);
-  const bool is_named = named != header.sequences.end();
-  if (!(is_named ? named->mask : header.mask).empty()) {
-    throw Error("its header says that some tokens are padding", path,
-                "follow a log of the prompt alone");
-  }
-  return is_named ? named->tokens : header.tokens;
+void require_no_mask(const std::vector<int64_t>& mask, const std::string& path) {
+  if (mask.empty()) return;
+  throw Error("its header says that some tokens are padding", path,
+              "follow a log of the prompt alone");
 }
 
-void take_header(const LogHeader& header, const std::vector<int64_t>& tokens,
-                 const std::string& path, size_t n_vocab, FollowedTokens& followed) {
-  for (const int64_t token : tokens) {
+// The sequences that the header has. `only`: the one that all records are of, which need not be
+// named; empty where they are of several.
+std::vector<LogHeader::Sequence> sequences_of(const LogHeader& header, const std::string& only) {
+  if (header.sequences.empty()) return {{only, header.tokens, header.mask}};
+  std::vector<LogHeader::Sequence> sequences = header.sequences;
+  if (sequences.size() == 1) {
+    if (!only.empty()) sequences[0].name = only;
+  } else if (!only.empty()) {  // the log may have been narrowed to it
+    std::erase_if(sequences, [&](const LogHeader::Sequence& each) { return each.name != only; });
+  }
+  return sequences;
+}
+
+FollowedTokens tokens_of(const LogHeader::Sequence& sequence, const std::string& path,
+                         size_t n_vocab) {
+  require_no_mask(sequence.mask, path);
+  FollowedTokens followed;
+  followed.sequence = sequence.name;
+  for (const int64_t token : sequence.tokens) {
     if (token < 0 || token >= static_cast<int64_t>(n_vocab)) {
       throw Error(fmt::format("the header's token {} is not in the model's vocabulary of {}", token,
                               n_vocab),
@@ -173,53 +182,83 @@ void take_header(const LogHeader& header, const std::vector<int64_t>& tokens,
     }
     followed.prompt.push_back(static_cast<int32_t>(token));
   }
-  followed.prompt_text = header.prompt;
+  return followed;
+}
+
+// What the records of one sequence say of its tokens.
+struct Recorded {
+  Choices choices;
+  int64_t last = -1;
+};
+
+FollowedLog follow_base(const std::string& path, size_t n_vocab, std::optional<int64_t> bos) {
+  FollowedLog followed;
+  const LogHeader header = base_logprobs_header(path, {.bos = bos}, followed.warnings);
+  for (const LogHeader::Sequence& sequence :
+       sequences_of(header, header.sequences.empty() ? "0" : "")) {
+    followed.sequences.push_back(tokens_of(sequence, path, n_vocab));
+  }
+  return followed;
 }
 
 }  // namespace
 
-FollowedTokens read_followed_tokens(const std::string& path, const std::vector<bool>& choosable) {
-  FollowedTokens followed;
+FollowedLog read_followed_tokens(const std::string& path, const std::vector<bool>& choosable,
+                                 std::optional<int64_t> bos) {
+  if (is_base_logprobs(path)) return follow_base(path, choosable.size(), bos);
   LogReader log(path, Depth::kKeys);
   RecordLoader loader(log.file());
-  Choices choices(path, choosable);
-  std::optional<std::string> sequence;
-  int64_t last = -1;
+  std::map<std::string, Recorded> recorded;
   while (const Record* record = log.next()) {
-    if (sequence.value_or(record->sequence) != record->sequence) {
-      throw Error(fmt::format("it has records of the sequences '{}' and '{}'",
-                              printable(*sequence, 40), printable(record->sequence, 40)),
-                  fmt::format("{}:{}", path, log.place().line),
-                  "follow the log of a single sequence");
-    }
-    sequence = record->sequence;
-    last = std::max(last, record->token_idx);
+    const auto place = recorded.try_emplace(record->sequence, Recorded{Choices(path, choosable)});
+    Recorded& sequence = place.first->second;
+    sequence.last = std::max(sequence.last, record->token_idx);
     if (record->checkpoint == "logits" || record->checkpoint == "logprobs") {
       check_is_whole(*record, fmt::format("{}:{}", path, log.place().line));
-      choices.add(loader.load(log.place()), log.place().line);
+      sequence.choices.add(loader.load(log.place()), log.place().line);
     }
   }
-  if (!sequence) throw no_records_error(log);
-  const std::vector<int64_t> tokens =
-      log.header() ? prompt_of(*log.header(), *sequence, path) : std::vector<int64_t>();
-  if (tokens.empty()) {
-    throw Error(log.header() ? "its header names no tokens" : "it has no header", path,
-                "follow a log whose header has the prompt's tokens, as assay run writes it");
+  if (recorded.empty()) throw no_records_error(log);
+  const char* hint = "follow a log whose header has the prompt's tokens, as assay run writes it";
+  if (!log.header()) throw Error("it has no header", path, hint);
+  const LogHeader& header = *log.header();
+  FollowedLog followed;
+  const std::string only = recorded.size() == 1 ? recorded.begin()->first : "";
+  for (const LogHeader::Sequence& sequence : sequences_of(header, only)) {
+    followed.sequences.push_back(tokens_of(sequence, path, choosable.size()));
   }
-  take_header(*log.header(), tokens, path, choosable.size(), followed);
-  followed.warnings = log.warnings();
-  last = std::max(last, choices.last_position());
-  if (!log.header()->sampling.empty() && last >= std::ssize(followed.prompt)) {
+  const auto has_tokens = [&](const std::string& name) {
+    const auto found = std::ranges::find(followed.sequences, name, &FollowedTokens::sequence);
+    return found != followed.sequences.end() && !found->prompt.empty();
+  };
+  for (const auto& [name, sequence] : recorded) {
+    if (has_tokens(name)) continue;
     throw Error(
-        fmt::format("the tokens after its prompt were sampled ({}), and a log does not name "
-                    "them",
-                    printable(log.header()->sampling, 80)),
-        path,
-        "follow a log of a run that chooses the likeliest token, or give the prompt and what "
-        "was generated with --tokens");
+        recorded.size() == 1
+            ? "its header names no tokens"
+            : fmt::format("its header names no tokens of the sequence '{}'", printable(name, 40)),
+        path, hint);
   }
-  for (auto position = std::ssize(followed.prompt); position <= last; ++position) {
-    followed.continuation.push_back(choices.token_at(position));
+  followed.prompt_text = header.prompt;
+  followed.warnings = log.warnings();
+  for (FollowedTokens& tokens : followed.sequences) {
+    const auto found = recorded.find(tokens.sequence);
+    if (found == recorded.end()) continue;
+    const Choices& choices = found->second.choices;
+    const int64_t last = std::max(found->second.last, choices.last_position());
+    const auto n_prompt = std::ssize(tokens.prompt);
+    if (!header.sampling.empty() && last >= n_prompt) {
+      throw Error(
+          fmt::format("the tokens after its prompt were sampled ({}), and a log does not name "
+                      "them",
+                      printable(header.sampling, 80)),
+          path,
+          "follow a log of a run that chooses the likeliest token, or give the prompt and what "
+          "was generated with --tokens");
+    }
+    for (int64_t position = n_prompt; position <= last; ++position) {
+      tokens.continuation.push_back(choices.token_at(position));
+    }
   }
   return followed;
 }

@@ -37,18 +37,23 @@ std::vector<int32_t> prompt_tokens(const RunOptions& options, const Tokenizer* t
   return encode_prompt(*options.prompt, tokenizer, options.model_path);
 }
 
-// Positions that the run will evaluate: all but that of the last generated token. Rejects a prompt,
-// or a log to follow, that does not fit; generation ends at the end of the context.
-int64_t wanted_capacity(const ModelConfig& config, const RunOptions& options, size_t n_prompt,
-                        size_t n_followed) {
-  const auto prompt = static_cast<int64_t>(n_prompt);
-  if (!options.follow_path.empty()) {
-    const int64_t positions = prompt + static_cast<int64_t>(n_followed);
-    if (positions <= config.context_length) return positions;
-    throw Error(
-        fmt::format("has {} positions, the model's context {}", positions, config.context_length),
-        options.follow_path, "follow a shorter log");
+// The positions of the longest sequence of a log to follow. Rejects one that does not fit.
+int64_t followed_capacity(const ModelConfig& config, const std::string& path,
+                          const std::vector<FollowedTokens>& followed) {
+  int64_t positions = 0;
+  for (const FollowedTokens& tokens : followed) {
+    positions = std::max(positions, tokens.positions());
   }
+  if (positions <= config.context_length) return positions;
+  throw Error(
+      fmt::format("has {} positions, the model's context {}", positions, config.context_length),
+      path, "follow a shorter log");
+}
+
+// Positions that the run will evaluate: all but that of the last generated token. Rejects a prompt
+// that does not fit; generation ends at the end of the context.
+int64_t wanted_capacity(const ModelConfig& config, const RunOptions& options, size_t n_prompt) {
+  const auto prompt = static_cast<int64_t>(n_prompt);
   if (prompt > config.context_length) {
     throw Error(fmt::format("the prompt has {} tokens, the model's context {}", prompt,
                             config.context_length),
@@ -68,19 +73,21 @@ class Runner {
     result_.backend = chosen_backend(options_.backend);
     Sampler sampler(options_.sampler);
     load();
+    const bool follows = !options_.follow_path.empty();
+    const ModelConfig& config = model_->config();
+    const int64_t capacity = follows ? followed_capacity(config, options_.follow_path, followed_)
+                                     : wanted_capacity(config, options_, result_.tokens.size());
     Session session(*model_, *kernels_,
-                    {.capacity = wanted_capacity(model_->config(), options_, result_.tokens.size(),
-                                                 followed_.size()),
-                     .batch = options_.batch,
-                     .kv_type = options_.kv_type});
-    session.check(result_.tokens);
+                    {.capacity = capacity, .batch = options_.batch, .kv_type = options_.kv_type});
+    if (!follows) session.check(result_.tokens);
+    for (const FollowedTokens& tokens : followed_) session.check(tokens.prompt);
     if (replayed_) session.set_experts(&*replayed_);
     open_log();
     gguf_->release_arrays();  // the tokenizer has what it needs, and the log the file's hash
-    if (options_.follow_path.empty()) {
-      generate(session, sampler);
-    } else {
+    if (follows) {
       follow(session);
+    } else {
+      generate(session, sampler);
     }
     if (probe_) result_.log_put_back = probe_->writer().close();
     return std::move(result_);
@@ -103,9 +110,14 @@ class Runner {
     read_tokens();
     if (!unknown.empty()) result_.warnings.push_back("no text is shown: " + unknown);
     if (options_.replay_path.empty()) return;
+    if (followed_.size() > 1) {
+      throw Error("has several sequences, and routing is replayed of one", options_.follow_path,
+                  "follow the log of a single sequence");
+    }
     replayed_.emplace(options_.replay_path, model_->config());
     replayed_->check_tokens(result_.tokens);
-    replayed_->check_positions(0, std::ssize(result_.tokens) + std::ssize(followed_));
+    replayed_->check_positions(
+        0, followed_.empty() ? std::ssize(result_.tokens) : followed_.front().positions());
   }
 
   void prepare_weights() {
@@ -122,10 +134,14 @@ class Runner {
       result_.tokens = prompt_tokens(options_, tokenizer_.get());
       return;
     }
-    FollowedTokens followed = read_followed_tokens(options_.follow_path, choosable_);
-    result_.tokens = std::move(followed.prompt);
+    std::optional<int64_t> bos;
+    if (tokenizer_) bos = tokenizer_->added_bos().value_or(-1);
+    FollowedLog followed = read_followed_tokens(options_.follow_path, choosable_, bos);
+    followed_ = std::move(followed.sequences);
+    for (const FollowedTokens& tokens : followed_) {
+      result_.tokens.insert(result_.tokens.end(), tokens.prompt.begin(), tokens.prompt.end());
+    }
     result_.warnings = std::move(followed.warnings);
-    followed_ = std::move(followed.continuation);
     prompt_text_ = std::move(followed.prompt_text);
   }
 
@@ -147,6 +163,13 @@ class Runner {
     }
     probe_ = std::make_unique<LogProbe>(*options_.log, model_->config(), pool_.get());
     LogHeader header = log_header_of(*model_, result_.tokens);
+    if (followed_.size() > 1) {
+      header.tokens.clear();
+      for (const FollowedTokens& tokens : followed_) {
+        header.sequences.push_back(
+            {tokens.sequence, {tokens.prompt.begin(), tokens.prompt.end()}, {}});
+      }
+    }
     header.prompt = prompt_text_;
     header.backend = result_.backend;
     header.math = result_.math;
@@ -165,24 +188,24 @@ class Runner {
     return text + fmt::format(", seed {}", sampler.seed);
   }
 
-  std::span<const float> prefill(Session& session) {
-    const std::span<const int32_t> tokens = result_.tokens;
-    const auto start = Clock::now();
+  std::span<const float> prefill(Session& session, std::span<const int32_t> tokens) {
     std::span<const float> logits;
     for (size_t done = 0; done < tokens.size();) {
       const size_t count = std::min(static_cast<size_t>(options_.batch), tokens.size() - done);
       logits = session.eval(tokens.subspan(done, count), probe_.get());
       done += count;
       if (observer_.on_prefill) {
-        observer_.on_prefill(static_cast<int64_t>(done), static_cast<int64_t>(tokens.size()));
+        observer_.on_prefill(n_prefilled_ + static_cast<int64_t>(done), std::ssize(result_.tokens));
       }
     }
-    result_.prefill_tok_s = static_cast<double>(tokens.size()) / seconds_since(start);
+    n_prefilled_ += std::ssize(tokens);
     return logits;
   }
 
   void generate(Session& session, Sampler& sampler) {
-    std::span<const float> logits = prefill(session);
+    const auto prefill_start = Clock::now();
+    std::span<const float> logits = prefill(session, result_.tokens);
+    result_.prefill_tok_s = static_cast<double>(n_prefilled_) / seconds_since(prefill_start);
     session.set_choosable(choosable_);
     const bool greedy = options_.sampler.temperature == 0.0;
     std::optional<TextStream> stream;
@@ -212,21 +235,37 @@ class Runner {
     }
   }
 
-  // Evaluates the reference's generated tokens, one at a time.
+  // Evaluates the reference's sequences, of each its generated tokens one at a time.
   void follow(Session& session) {
-    prefill(session);
+    double prefilling = 0;
+    double decoding = 0;
+    for (const FollowedTokens& tokens : followed_) {
+      if (tokens.prompt.empty()) continue;
+      session.clear();
+      if (probe_ && followed_.size() > 1) probe_->writer().set_sequence(tokens.sequence);
+      const auto start = Clock::now();
+      prefill(session, tokens.prompt);
+      prefilling += seconds_since(start);
+      decoding += follow_continuation(session, tokens.continuation);
+    }
+    result_.prefill_tok_s = static_cast<double>(n_prefilled_) / prefilling;
+    if (!result_.generated.empty()) {
+      result_.decode_tok_s = static_cast<double>(result_.generated.size()) / decoding;
+    }
+  }
+
+  // The seconds that it took.
+  double follow_continuation(Session& session, const std::vector<int32_t>& continuation) {
     std::optional<TextStream> stream;
     if (tokenizer_) stream.emplace(*tokenizer_);
     const auto start = Clock::now();
-    for (const int32_t token : followed_) {
+    for (const int32_t token : continuation) {
       session.eval({&token, 1}, probe_.get());
       result_.generated.push_back(token);
       emit(token, stream ? stream->put(token) : "");
     }
-    if (stream && !followed_.empty()) emit_rest(stream->flush());
-    if (!followed_.empty()) {
-      result_.decode_tok_s = static_cast<double>(followed_.size()) / seconds_since(start);
-    }
+    if (stream && !continuation.empty()) emit_rest(stream->flush());
+    return seconds_since(start);
   }
 
   // By the file's end ids, which even a file without a vocabulary may name.
@@ -258,7 +297,8 @@ class Runner {
   std::unique_ptr<Kernels> kernels_;
   std::vector<bool> choosable_;
   std::optional<std::string> prompt_text_;
-  std::vector<int32_t> followed_;  // the tokens after the prompt of a followed log
+  std::vector<FollowedTokens> followed_;  // the sequences of a followed log
+  int64_t n_prefilled_ = 0;               // of result_.tokens
   std::optional<ReplayedRouting> replayed_;
   std::unique_ptr<LogProbe> probe_;
 };

@@ -18,7 +18,8 @@ struct RunOptions {
   // One of the three is given; tokens are taken as they are.
   std::optional<std::string> prompt;
   std::vector<int32_t> tokens;
-  // A log whose tokens are evaluated: its prompt and its generated tokens. Nothing is generated.
+  // A log whose tokens are evaluated: prompt and generated tokens of each sequence. Nothing is
+  // generated.
   std::string follow_path;
   // A log whose experts are used in place of the model's own choice; empty: none.
   std::string replay_path;
@@ -34,7 +35,7 @@ struct RunOptions {
 };
 
 struct RunResult {
-  std::vector<int32_t> tokens;  // of the prompt
+  std::vector<int32_t> tokens;  // of the prompt; of a followed log, of all its sequences
   // With the end-of-sequence token, if it came; for a followed log, its generated tokens.
   std::vector<int32_t> generated;
   std::string text;           // of `generated`; empty without a vocabulary

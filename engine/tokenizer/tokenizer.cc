@@ -78,6 +78,10 @@ std::vector<Fragment> Tokenizer::fragments(std::string_view text) const {
   return all;
 }
 
+std::optional<int32_t> Tokenizer::added_bos() const {
+  return vocabulary_.add_bos ? vocabulary_.bos : std::nullopt;
+}
+
 std::vector<int32_t> Tokenizer::encode(std::string_view text, bool add_special) const {
   // Positions in a text are 32 bits wide; a prefix and U+2581 for spaces can make it longer.
   if (text.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max()) / 4) {
@@ -85,7 +89,7 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, bool add_special) 
                 "at most 512 MiB can be tokenised at once");
   }
   std::vector<int32_t> ids;
-  if (add_special && vocabulary_.add_bos) ids.push_back(*vocabulary_.bos);
+  if (add_special && added_bos()) ids.push_back(*added_bos());
   bool after_special = true;  // or at the start
   for (const Fragment& fragment : fragments(text)) {
     if (fragment.token >= 0) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,9 @@ class Tokenizer {
   // Special tokens in the text ("<|im_end|>") become their ids. `add_special`: begin-of-sequence
   // and end-of-sequence tokens are added where the file says so. Time is n log n in the length.
   std::vector<int32_t> encode(std::string_view text, bool add_special) const;
+
+  // The begin-of-sequence token, where the file says that texts have one.
+  std::optional<int32_t> added_bos() const;
 
   // The bytes that a token stands for: of control tokens their name, of padding nothing. They may
   // end inside a character; TextStream joins them. Empty for an id that is not in the vocabulary.

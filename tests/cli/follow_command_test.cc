@@ -133,5 +133,43 @@ TEST_F(FollowCommand, ASampledRunIsNotFollowed) {
                    "token, or give the prompt and what was generated with --tokens");
 }
 
+// Breaks if a sequence saw what the one before it left in the cache or in a recurrent state, or its
+// records were another's.
+TEST_F(FollowCommand, EachSequenceIsEvaluatedByItself) {
+  const std::string ref =
+      put("ref.jsonl", R"({"assay":1,"tokens":[[1,20,30,41],[1,40]],)"
+                       R"("sequences":["first","0"]})"
+                       "\n" +
+                           line("x", 0, {1}, R"(,"sequence":"first")") + line("x", 1, {1}));
+  for (const std::string& model : {kModel, source_path("golden/mamba2/mamba2-f32.gguf")}) {
+    const std::string got = path("got.jsonl");
+    run_json({"run", model, "--follow", ref, "--log", got, "--checkpoints", "ops", "--sketch"});
+    std::string alone;
+    for (const std::string tokens : {"1,20,30,41", "1,40"}) {
+      const std::string one = path("one.jsonl");
+      run_json({"run", model, "--tokens", tokens, "-n", "0", "--log", one, "--checkpoints", "ops",
+                "--sketch"});
+      const std::string text = contents(one);
+      alone += text.substr(text.find('\n') + 1);
+    }
+    std::string records = contents(got);
+    EXPECT_THAT(records.substr(0, records.find('\n')),
+                HasSubstr(R"("tokens":[[1,20,30,41],[1,40]],"sequences":["first","0"])"));
+    records.erase(0, records.find('\n') + 1);
+    const std::string name = R"("sequence":"first",)";
+    size_t named = 0;
+    for (size_t at = records.find(name); at != std::string::npos; at = records.find(name, at)) {
+      records.erase(at, name.size());
+      ++named;
+    }
+    EXPECT_GT(named, 10U);
+    EXPECT_EQ(records, alone) << model;
+  }
+  expect_error({"run", kModel, "--follow", ref, "--replay-routing", ref},
+               ref +
+                   ": has several sequences, and routing is replayed of one; follow the log of a "
+                   "single sequence");
+}
+
 }  // namespace
 }  // namespace assay

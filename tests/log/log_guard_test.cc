@@ -28,7 +28,7 @@ class Logged {
   explicit Logged(std::string name, size_t width = 3)
       : name_(std::move(name)), shape_{1, static_cast<int64_t>(width)}, values_(width, 0.1F) {}
 
-  RawRecord record() const { return {name_, 7, "f32", shape_, values_, kTime}; }
+  RawRecord record() const { return {name_, 7, "f32", shape_, values_, kTime, nullptr, "s"}; }
   std::string line() const {
     std::string text;
     append_log_line(text, record(), kOptions);

@@ -19,9 +19,10 @@ constexpr const char* kHeader = R"({"assay":1,"model":{"name":"m"},"tokens":[3,1
 class FollowedTokensTest : public LogFiles {
  protected:
   // Of a vocabulary of four, of which 3 is padding.
-  FollowedTokens read(const std::string& text) {
+  FollowedLog read_log(const std::string& text) {
     return read_followed_tokens(put("ref.jsonl", text), {true, true, true, false});
   }
+  FollowedTokens read(const std::string& text) { return read_log(text).sequences.at(0); }
   std::string failure(const std::string& text) {
     return error_of([&] { read(text); });
   }
@@ -38,24 +39,25 @@ constexpr const char* kShape = R"("shape":[1,4],)";
 // Breaks if one of the forms in which a log shows the chosen token were read wrongly.
 TEST_F(FollowedTokensTest, TheContinuationIsWhatTheLogitsChoose) {
   const std::string shape = kShape;
-  const FollowedTokens followed =
-      read(kHeader + logits(0, shape + R"("values":[9,0,0,0])") +
-           logits(1, shape + R"("values":[1,2,2,0])") +            // a tie: the lowest
-           logits(2, shape + R"("values":[1,"-Infinity",2,5])") +  // the greatest is padding
-           logits(3, shape + R"("values":[7],"summary":{"argmax":1,"l2":3})") +
-           logits(4, shape + R"("values":[7],"summary":{"argmax":3,"top":[[3,9],[0,8]]})") +
-           logits(5, shape + R"("values":[],"top":[[3,-0.1],[2,-1],[0,-4]])", "logprobs") +
-           line("embedding", 6, {0.5F}));
-  EXPECT_THAT(followed.prompt, ElementsAre(3, 1));
-  EXPECT_EQ(followed.prompt_text, "ab");
-  EXPECT_THAT(followed.continuation, ElementsAre(1, 2, 1, 0, 2));
-  EXPECT_THAT(followed.warnings, IsEmpty());
+  const FollowedLog log =
+      read_log(kHeader + logits(0, shape + R"("values":[9,0,0,0])") +
+               logits(1, shape + R"("values":[1,2,2,0])") +            // a tie: the lowest
+               logits(2, shape + R"("values":[1,"-Infinity",2,5])") +  // the greatest is padding
+               logits(3, shape + R"("values":[7],"summary":{"argmax":1,"l2":3})") +
+               logits(4, shape + R"("values":[7],"summary":{"argmax":3,"top":[[3,9],[0,8]]})") +
+               logits(5, shape + R"("values":[],"top":[[3,-0.1],[2,-1],[0,-4]])", "logprobs") +
+               line("embedding", 6, {0.5F}));
+  ASSERT_EQ(log.sequences.size(), 1U);
+  EXPECT_THAT(log.sequences[0].prompt, ElementsAre(3, 1));
+  EXPECT_EQ(log.prompt_text, "ab");
+  EXPECT_THAT(log.sequences[0].continuation, ElementsAre(1, 2, 1, 0, 2));
+  EXPECT_THAT(log.warnings, IsEmpty());
 }
 
 TEST_F(FollowedTokensTest, ALogOfItsPromptAloneHasNoContinuation) {
   const std::string prompt = kHeader + line("embedding", 0, {1}) + line("embedding", 1, {1});
   EXPECT_THAT(read(prompt).continuation, IsEmpty());
-  const FollowedTokens cut = read(prompt + "{\"checkpoint\":\"lo");
+  const FollowedLog cut = read_log(prompt + "{\"checkpoint\":\"lo");
   EXPECT_THAT(cut.warnings, ElementsAre(HasSubstr("ref.jsonl:4: the last line is cut off")));
 }
 
@@ -105,8 +107,32 @@ TEST_F(FollowedTokensTest, ReportsTokensThatAreUnknown) {
       HasSubstr("ref.jsonl:3: the logits at 1 choose the token 1, and 0 in a record before"));
   EXPECT_THAT(failure(kHeader + logits(0, shape + R"("values":[0],"sequence":"a")") +
                       logits(0, shape + R"("values":[0],"sequence":"b")")),
-              HasSubstr("ref.jsonl:3: it has records of the sequences 'a' and 'b'; follow the log "
-                        "of a single sequence"));
+              HasSubstr("ref.jsonl: its header names no tokens of the sequence 'a'; follow a log "
+                        "whose header"));
+}
+
+// Breaks if a sequence went on with another's choice, or one without records were left out.
+TEST_F(FollowedTokensTest, EachSequenceHasItsOwnTokens) {
+  const std::string header = R"({"assay":1,"tokens":[[3,1],[2],[0]],"sequences":["a","b","c"]})"
+                             "\n";
+  const std::string shape = kShape;
+  const std::string of_a = R"(,"sequence":"a")";
+  const std::string of_b = R"(,"sequence":"b")";
+  const FollowedLog log =
+      read_log(header + logits(0, shape + R"("values":[0,0,9,0])" + of_b) +
+               logits(1, shape + R"("values":[0,9,0,0])" + of_a) +
+               line("embedding", 2, {0.5F}, of_a) + line("embedding", 1, {0.5F}, of_b));
+  ASSERT_EQ(log.sequences.size(), 3U);
+  EXPECT_EQ(log.sequences[0].sequence, "a");
+  EXPECT_THAT(log.sequences[0].prompt, ElementsAre(3, 1));
+  EXPECT_THAT(log.sequences[0].continuation, ElementsAre(1));
+  EXPECT_THAT(log.sequences[1].prompt, ElementsAre(2));
+  EXPECT_THAT(log.sequences[1].continuation, ElementsAre(2));
+  EXPECT_THAT(log.sequences[2].prompt, ElementsAre(0));
+  EXPECT_THAT(log.sequences[2].continuation, IsEmpty());
+  EXPECT_THAT(failure(header + line("embedding", 0, {1}, of_a) +
+                      line("embedding", 0, {1}, R"(,"sequence":"d")")),
+              HasSubstr("names no tokens of the sequence 'd'"));
 }
 
 // Breaks if the largest logit of one rank alone were taken for the token.

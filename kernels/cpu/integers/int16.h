@@ -188,7 +188,9 @@ ASSAY_ALWAYS_INLINE F32x8 add_pair_blocks(const uint8_t* data, int64_t n, int64_
   return fma(to_float(all_sums(dots)), both, lanes);
 }
 
-// The units of eight blocks are read while those before them are multiplied.
+// The units of eight blocks are read while those before them are multiplied. Rows ask far ahead
+// into the second-level cache, which has places for more lines on their way from memory than the
+// first has, and from there shortly before they are needed.
 template <class Type>
 ASSAY_ALWAYS_INLINE float dot_pair_row(const uint8_t* row, int64_t columns, const PairRow& x) {
   F32x8 lanes = zero8();
@@ -198,7 +200,8 @@ ASSAY_ALWAYS_INLINE float dot_pair_row(const uint8_t* row, int64_t columns, cons
   for (int64_t j = 0; j < whole; j += 8, row += 8 * kPairBytes) {
 #pragma GCC unroll 8
     for (int64_t line = 0; line < 8 * kPairBytes; line += 64) {
-      __builtin_prefetch(row + 4096 + line);
+      __builtin_prefetch(row + 8192 + line, 0, 2);
+      __builtin_prefetch(row + 1024 + line);
     }
     if (j + 8 < whole) read_units<Type>(row + 8 * kPairBytes, 8, units[(j / 8 + 1) % 2]);
     lanes = add_pair_blocks<Type>(row, 8, j, units[j / 8 % 2], x, lanes);

@@ -79,7 +79,8 @@ void explain(const Feature& feature, const Precision& precision, const std::stri
     }
     cell.text = "in part, " + cause.sentence;
   }
-  if (!full) return;  // a mistake and rounding explain too much
+  // A mistake and rounding explain too much.
+  if (!full || error <= precision.tolerance) return;
   const auto mixed = mixed_explanation(feature, most, folder, cell);
   if (!mixed) return;
   cell.finding = Finding::kMisread;

@@ -26,10 +26,8 @@ void mix_weighed(const OpContext& context, MixCall call, Kernels& kernels) {
                            : nullptr;
   if (weights && std::ssize(weights->values) == call.n_tokens * call.n_used) {
     call.weights = weights->values.data();
-    kernels.run(call);
-  } else {
-    kernels.run(call);
   }
+  kernels.run(call);
 }
 
 bool reads_or_lacks_weights(const Network& network, Op op) {

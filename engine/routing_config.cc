@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "base/error.h"
 #include "model/hyperparameter_keys.h"
 
 namespace assay {
@@ -57,6 +59,10 @@ void read_routing(const ConfigKeys& keys, ModelConfig& config) {
                   "Assay computes two experts of this architecture for each token");
     }
     routing.jitter = keys.gguf().get_float(own::kRouterJitter, config.architecture->router_jitter);
+    if (!(routing.jitter >= 0.0 && std::isfinite(routing.jitter))) {
+      throw Error(fmt::format("key '{}' is {}", own::kRouterJitter, routing.jitter),
+                  keys.gguf().path(), "it has to be 0 or more");
+    }
   }
   // Files state 0 for no scale.
   if (keys.number(kExpertWeightsScale, 0.0) != 0.0) {

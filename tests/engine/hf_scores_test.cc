@@ -1,6 +1,9 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <variant>
@@ -8,6 +11,9 @@
 
 #include "base/error.h"
 #include "engine/hf/config.h"
+#include "engine/model.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/tiny_model.h"
 
 // What config.json of Llama 4, Phi-3.5-MoE and MPT says of scores, chunks and experts.
 namespace assay {
@@ -151,6 +157,26 @@ TEST(HfMpt, HasAlibiAndRefusesTheRest) {
       {R"({"attn_type": "multiquery_attention"})", "key 'attn_type'"}};
   for (const auto& [attention, message] : others) {
     EXPECT_THAT([&] { read(attention); }, ThrowsMessage<Error>(HasSubstr(message))) << attention;
+  }
+}
+
+using HostileJitter = TemporaryFolder;
+
+// Breaks if a file's NaN made all experts near.
+TEST_F(HostileJitter, IsRefused) {
+  for (const float jitter :
+       {std::numeric_limits<float>::quiet_NaN(), -0.5F, std::numeric_limits<float>::infinity()}) {
+    testing_support::TinyModel tiny;
+    tiny.become("phimoe");
+    tiny.floats.clear();
+    tiny.floats["phimoe.attention.layer_norm_epsilon"] = 1e-5F;
+    tiny.ints["phimoe.expert_count"] = 3;
+    tiny.ints["phimoe.expert_used_count"] = 2;
+    tiny.floats["assay.router_jitter_noise"] = jitter;
+    const std::string file = tiny.write(path("jitter.gguf"));
+    EXPECT_THAT([&] { Model(std::make_shared<Gguf>(file)); },
+                ThrowsMessage<Error>(
+                    HasSubstr("key 'assay.router_jitter_noise' is " + fmt::format("{}", jitter))));
   }
 }
 

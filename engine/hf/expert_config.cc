@@ -131,7 +131,7 @@ void read_stepped(const ConfigObject& object, HfConfig& config, Keys& keys) {
              shared * object.whole({"moe_intermediate_size"}, kMaxWidth));
 }
 
-// Every how manieth layer has experts, by a number or by a list, which counts more.
+// Every nth layer has experts: n, by a number or by a list, which counts more.
 int64_t step_of_experts(const ConfigObject& object, const HfConfig& config) {
   constexpr char kList[] = "moe_layers";
   if (object.find(kList) == nullptr) {

@@ -9,8 +9,9 @@ if(ASSAY_CUDA STREQUAL "OFF" OR (ASSAY_CUDA STREQUAL "AUTO" AND (ASSAY_SANITIZE 
   return()
 endif()
 
-# sm_80, which devices of 8.6 and 8.9 run, too, sm_90, and what a driver compiles for newer devices.
-if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+# sm_80, which devices of 8.6 and 8.9 run, too, sm_90, and what a driver compiles for newer devices. The environment's
+# CUDAARCHS is CMake's own way to ask for others.
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
   set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual)
 endif()
 include(CheckLanguage)

@@ -35,6 +35,14 @@ void require_driver() {
   }
 }
 
+std::string what_to_do(cudaError_t error) {
+  if (error == cudaErrorNoKernelImageForDevice) {
+    return "this build has no code for this device: build in a new folder with CUDAARCHS=native in "
+           "the environment, or use --backend cpu";
+  }
+  return "if it lasts, use --backend cpu and report it";
+}
+
 void require_device() {
   int count = 0;
   const cudaError_t result = cudaGetDeviceCount(&count);
@@ -112,8 +120,7 @@ void check(cudaError_t result, const char* call, const char* file, int line) {
   cudaGetLastError();  // clears the error: it is reported here, not by the next call
   throw Error(std::string(call) + " failed: " + cudaGetErrorString(result) + " (" +
                   cudaGetErrorName(result) + ")",
-              std::string(file) + ":" + std::to_string(line),
-              "if it lasts, use --backend cpu and report it");
+              std::string(file) + ":" + std::to_string(line), what_to_do(result));
 }
 
 Device::Device() : arena_({take_block, [](void* block) { cudaFree(block); }}) {
@@ -217,7 +224,7 @@ void check_launch_of(std::string_view name, cudaError_t result) {
   if (result == cudaSuccess) return;
   throw Error("kernel " + std::string(name) + " cannot be launched: " + cudaGetErrorString(result) +
                   " (" + cudaGetErrorName(result) + ")",
-              "cuda", "if it lasts, use --backend cpu and report it");
+              "cuda", what_to_do(result));
 }
 
 }  // namespace

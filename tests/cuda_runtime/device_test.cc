@@ -210,6 +210,17 @@ TEST_F(CudaDeviceTest, NoDriverNoDeviceOrTooOldAreSaidWithWhatToDo) {
   says({.major = 7}, "the device 'a device' has compute capability 7.0");
 }
 
+TEST_F(CudaDeviceTest, ABuildForOtherDevicesSaysHowToBuildForThisOne) {
+  live();
+  const std::vector<std::string> calls = fake_.calls();
+  const auto first_of_a_kernel = std::ranges::find(calls, "cudaFuncGetAttributes");
+  ASSERT_NE(first_of_a_kernel, calls.end());
+  begin({});
+  fake_.fail(static_cast<size_t>(first_of_a_kernel - calls.begin()) + 1,
+             cudaErrorNoKernelImageForDevice);
+  EXPECT_THAT([&] { live(); }, ThrowsMessage<Error>(HasSubstr("CUDAARCHS=native")));
+}
+
 // The message has the bytes asked for and those available; less than a block is tried for.
 TEST_F(CudaDeviceTest, TooLittleMemory) {
   begin({.memory_bytes = 100 * kMiB});

@@ -1,5 +1,6 @@
 #include "assay/causes/mistakes.h"
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <utility>
@@ -75,7 +76,7 @@ bool is_product(OpKind kind) {
   return kind == OpKind::kLinear || kind == OpKind::kExpertLinear;
 }
 
-// Of an attention, a feed-forward, all products, all norms, and all there are.
+// Of an attention, a feed-forward, what ranks sum, all products, all norms, and all there are.
 std::vector<Kinds> families_of_biases() {
   const auto is_norm = [](OpKind kind) { return kind == OpKind::kNorm; };
   return {
@@ -83,6 +84,7 @@ std::vector<Kinds> families_of_biases() {
       {Checkpoint::kQ, Checkpoint::kK, Checkpoint::kV, Checkpoint::kAttnOut},
       {Checkpoint::kFfnGate, Checkpoint::kFfnUp, Checkpoint::kExpertOut, Checkpoint::kSharedGate,
        Checkpoint::kSharedUp, Checkpoint::kSharedOut, Checkpoint::kFfnOut},
+      {Checkpoint::kAttnOut, Checkpoint::kExpertOut, Checkpoint::kSharedOut, Checkpoint::kFfnOut},
       kinds_with(is_product),
       {Checkpoint::kAttnNorm, Checkpoint::kFfnNorm},
       kinds_with(is_norm),
@@ -107,6 +109,11 @@ std::vector<Kinds> families_of(Checkpoint checkpoint, const BoundMistake& mistak
   const std::string& name = mistake.name;
   if (name == "bias_missing") return families_of_biases();
   if (name == "rounding" && mistake.together) return families_of_weights();
+  const Kinds rotated{Checkpoint::kQRope, Checkpoint::kKRope, Checkpoint::kQRopeNorm,
+                      Checkpoint::kKRopeNorm};
+  if (name == "norm_order" && std::ranges::find(rotated, checkpoint) != rotated.end()) {
+    if (mistake.together) return {rotated};  // the norms that are left out behind rotations
+  }
   if (name == "layer_order") return {kinds_with([](OpKind) { return true; })};
   if (name == "fused_order") {
     return {{Checkpoint::kQ, Checkpoint::kK, Checkpoint::kV},
@@ -122,6 +129,9 @@ std::vector<Kinds> families_of(Checkpoint checkpoint, const BoundMistake& mistak
     return {{Checkpoint::kFfnGate, Checkpoint::kFfnUp}};
   }
   if (name == "rope_pairing" && kind == OpKind::kLinear) return {{Checkpoint::kQ, Checkpoint::kK}};
+  if (name == "router_weights" && checkpoint == Checkpoint::kExperts) {
+    return {{Checkpoint::kExperts, Checkpoint::kExpertWeights}};
+  }
   if (name == "router_weights" && checkpoint != Checkpoint::kExpertWeights) {
     return {{Checkpoint::kExpertIn, Checkpoint::kFfnGate, Checkpoint::kFfnUp,
              Checkpoint::kRoutedOut, Checkpoint::kFfnOut}};

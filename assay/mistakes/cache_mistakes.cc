@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "assay/mistakes/mistake.h"
+#include "assay/mistakes/number_text.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/reference/dequantize.h"
 #include "kernels/reference/reference.h"
@@ -274,6 +275,29 @@ std::vector<Mistake> type_mistakes() {
   return mistakes;
 }
 
+// A cache in 8 bits holds numbers that were divided by a scale. Not applied when they are read, or
+// not when they are written, it is a factor of what is read.
+Mistake scale_mistake_of_cache() {
+  return {.cause = "kv_scale",
+          .text =
+              [](const Network&, double by) {
+                return fmt::format("reads keys and values {} times as large as they are",
+                                   number_unlike(by, 1, 4));
+              },
+          .edit = varied([](AttentionVariant& variant, const OpContext& context) {
+            const auto by = static_cast<float>(context.parameter);
+            const auto multiply = [by](std::span<float> row, int64_t) {
+              for (float& value : row) value *= by;
+            };
+            variant.round_k = multiply;
+            variant.round_v = multiply;
+          }),
+          .grid = among(ratios(1e-3, 1e3, 60)),
+          .refine = true,
+          .faults = {{"kv-scale-missing", kCache, "keys and values are read 8 times as large",
+                      Checkpoint::kAttn, any_model, with(8)}}};
+}
+
 // What the op of another layer gives at all positions, from what is known of that layer; nothing
 // where that is too little.
 std::shared_ptr<const Matrix> rows_of(const OpContext& context, Op op, int64_t n_rows) {
@@ -404,6 +428,7 @@ std::vector<Mistake> cache_mistakes() {
   mistakes.push_back(late_slots_after_prompt());
   for (const bool after_prompt : {false, true}) mistakes.push_back(ring_mistake(after_prompt));
   mistakes.push_back(full_cache_mistake());
+  mistakes.push_back(scale_mistake_of_cache());
   mistakes.push_back(other_layer_mistake());
   mistakes.push_back(shared_kv_mistake());
   for (auto part : {type_mistakes(), unnamed_cache_mistakes()}) {

@@ -98,6 +98,15 @@ Mistake wrong_token(std::string (*text)(double position),
           .grid = positions_of_prompt};
 }
 
+// Padding on the left may have been counted, or positions that begin elsewhere.
+std::vector<double> learned_places(const Network&) {
+  std::vector<double> places;
+  for (int by = -2; by <= 32; ++by) {
+    if (by != 0) places.push_back(by);
+  }
+  return places;
+}
+
 std::vector<Mistake> wrong_token_mistakes() {
   return {wrong_token(
               [](double position) {
@@ -173,7 +182,7 @@ std::vector<Mistake> embedding_mistakes() {
            },
        .edit = with_ids(true, shifted_id),
        .possible = has_positions,
-       .grid = among({-2, -1, 1, 2}),
+       .grid = learned_places,
        .faults = {{"position-off-by-one", FaultGroup::kEmbedding,
                    "each token has the learned position after its own", Checkpoint::kEmbedding,
                    needs_learned_positions, with(1)}}},

@@ -145,9 +145,27 @@ Mistake reweighed(const char* text, std::function<float(float weight, const Rout
           .faults = {std::move(fault)}};
 }
 
+// Without a softmax or sigmoid.
+void weigh_by_logits(const OpContext&, const WeighCall& call, Kernels&) {
+  const Routing& routing = call.routing;
+  for (int64_t i = 0; i < call.n_tokens * routing.n_used; ++i) {
+    const int64_t token = i / routing.n_used;
+    const float logit = call.scores[token * routing.n_experts + call.ids[i]];
+    const float own = call.scales == nullptr ? 1.0F : call.scales[call.ids[i]];
+    call.weights[i] = logit * routing.scale * own;
+  }
+}
+
 std::vector<Mistake> reweighing_mistakes() {
   const Needs has_several = [](const Routing& r) { return r.n_used > 1; };
+  const Needs has_any = [](const Routing&) { return true; };
   return {
+      {.cause = "router_weights",
+       .text = plainly("takes the router's logits for the experts' weights"),
+       .edit = {.weigh = weigh_by_logits},
+       .possible = routed(has_any),
+       .faults = {routing_fault("router-logits", "experts are weighed by the router's logits",
+                                Checkpoint::kExpertWeights, "experts", has_any)}},
       reweighed(
           "weighs all of a token's experts alike",
           [](float, const Routing& r) { return r.scale / static_cast<float>(r.n_used); },
@@ -209,93 +227,6 @@ Mistake weighed_input_mistake() {
             return is_routed(network, op) && weighs_outputs(network, op.layer) &&
                    (is_first || kind == OpKind::kMix);
           }};
-}
-
-const float* choice_bias(const Network& network, int layer) {
-  return network.model == nullptr
-             ? nullptr
-             : network.model->layers[static_cast<size_t>(layer)].extra.choice_bias;
-}
-
-// The weights of experts by the scores that they are chosen by.
-void weigh_with_bias(const OpContext& context, const WeighCall& call, Kernels& kernels) {
-  const float* bias = choice_bias(context.network, context.site.layer);
-  const Routing& routing = call.routing;
-  WeighCall plain = call;
-  plain.routing.normalise = false;
-  plain.routing.scale = 1.0F;
-  kernels.run(plain);
-  for (int64_t t = 0; t < call.n_tokens; ++t) {
-    double sum = 0.0;
-    std::vector<double> weights;
-    for (int64_t j = t * routing.n_used; j < (t + 1) * routing.n_used; ++j) {
-      weights.push_back(static_cast<double>(call.weights[j]) +
-                        static_cast<double>(bias[call.ids[j]]));
-      sum += weights.back();
-    }
-    for (size_t j = 0; j < weights.size(); ++j) {
-      const double share = routing.normalise ? weights[j] / sum : weights[j];
-      call.weights[t * routing.n_used + static_cast<int64_t>(j)] =
-          static_cast<float>(share * static_cast<double>(routing.scale));
-    }
-  }
-}
-
-Mistake chosen(const char* cause, const char* text, void (*edit)(SelectCall&),
-               std::function<bool(const Network&, Op)> possible, Injected injected) {
-  return {.cause = cause,
-          .text = plainly(text),
-          .edit = {.select =
-                       [edit](const OpContext&, SelectCall call, Kernels& kernels) {
-                         edit(call);
-                         kernels.run(call);
-                       }},
-          .possible = std::move(possible),
-          .faults = {std::move(injected)}};
-}
-
-std::vector<Mistake> choice_mistakes() {
-  const Needs has_groups = [](const Routing& r) { return r.n_groups_used < r.n_groups; };
-  const auto has_bias = [](const Network& network, Op op) {
-    return choice_bias(network, op.layer) != nullptr;
-  };
-  const auto any_bias = [](const Model& model) {
-    const bool has = std::ranges::any_of(
-        model.layers, [](const Layer& layer) { return layer.extra.choice_bias != nullptr; });
-    return has ? "" : "its experts are chosen without a bias";
-  };
-  const auto of_bias = [&](const char* name, const char* what, Checkpoint at) {
-    return Injected{.name = name,
-                    .group = FaultGroup::kFeedForward,
-                    .what = what,
-                    .at = at,
-                    .unsupported_reason = any_bias,
-                    .in_every_layer = true,
-                    .in_arguments = true};
-  };
-  Injected all_groups = routing_fault("expert-groups-ignored", "experts are chosen from all groups",
-                                      Checkpoint::kExperts, "groups that are not used", has_groups);
-  all_groups.in_every_layer = true;
-  return {chosen(
-              "experts_used", "chooses experts from all groups, not from the best ones",
-              [](SelectCall& call) { call.routing.n_groups = call.routing.n_groups_used = 1; },
-              routed(has_groups), std::move(all_groups)),
-          chosen(
-              "bias_missing", "chooses experts without the bias of the choice",
-              [](SelectCall& call) { call.bias = nullptr; }, has_bias,
-              of_bias("expert-bias-missing", "experts are chosen without their bias",
-                      Checkpoint::kExperts)),
-          {.cause = "router_weights",
-           .text = plainly("adds the bias of the choice to the experts' weights"),
-           .edit = {.weigh = weigh_with_bias},
-           .possible =
-               [has_bias](const Network& network, Op op) {
-                 return has_bias(network, op) &&
-                        network.model->config().routing.gating != Gating::kSoftmaxOfUsed;
-               },
-           .faults = {of_bias("expert-bias-in-weights",
-                              "the bias of the choice is added to the experts' weights",
-                              Checkpoint::kExpertWeights)}}};
 }
 
 // Of a token's experts only the best so many, which is the parameter. They need not be those with
@@ -462,9 +393,9 @@ std::vector<Mistake> expert_mistakes() {
   std::vector<Mistake> mistakes;
   mistakes.push_back(weighed_input_mistake());
   for (auto part :
-       {weight_mistakes(), expert_weight_mistakes(), reweighing_mistakes(), choice_mistakes(),
-        count_mistakes(), expert_order_mistakes(), expert_capacity_mistakes(),
-        router_input_mistakes(), shared_expert_mistakes()}) {
+       {weight_mistakes(), expert_weight_mistakes(), reweighing_mistakes(),
+        expert_choice_mistakes(), count_mistakes(), expert_order_mistakes(),
+        expert_capacity_mistakes(), router_input_mistakes(), shared_expert_mistakes()}) {
     for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
   }
   return mistakes;

@@ -36,6 +36,10 @@ bool reads_or_lacks_weights(const Network& network, Op op) {
   return kind == OpKind::kSpread || (kind == OpKind::kMix && network.inputs(op).size() == 1);
 }
 
+bool is_mix_without_weights(const Network& network, Op op) {
+  return reads_or_lacks_weights(network, op) && network.kind_of(op) == OpKind::kMix;
+}
+
 Injected of_inputs(const char* name, const char* what) {
   return {.name = name,
           .group = FaultGroup::kFeedForward,
@@ -49,6 +53,14 @@ Injected on_outputs() {
   Injected fault = of_inputs("router-weights-on-output",
                              "the experts' weights are on what they give, not on what they get");
   fault.also = {Checkpoint::kRoutedOut, Checkpoint::kFfnOut};
+  return fault;
+}
+
+Injected on_both() {
+  Injected fault = of_inputs("router-weights-on-both",
+                             "the experts' weights are on what they get and on what they give");
+  fault.at = Checkpoint::kRoutedOut;
+  fault.also = {Checkpoint::kFfnOut};
   return fault;
 }
 
@@ -79,6 +91,11 @@ std::vector<Mistake> expert_weight_mistakes() {
            .edit = {.spread = spread_as_it_is, .mix = mix_weighed},
            .possible = reads_or_lacks_weights,
            .faults = {on_outputs()}},
+          {.cause = "router_weights",
+           .text = plainly("has the experts' weights on their output, too"),
+           .edit = {.mix = mix_weighed},
+           .possible = is_mix_without_weights,
+           .faults = {on_both()}},
           {.cause = "router_weights",
            .text = plainly("leaves the experts' weights out"),
            .edit = {.spread = spread_as_it_is},

@@ -47,6 +47,14 @@ void activate_both(const OpContext& context, ActivateCall call, Kernels& kernels
   activate(call, *context.network.activation, kernels);
 }
 
+void activate_product(const OpContext& context, ActivateCall call, Kernels& kernels) {
+  std::vector<float> product(call.x, call.x + call.count);
+  for (int64_t i = 0; i < call.count; ++i) product[static_cast<size_t>(i)] *= call.up[i];
+  call.x = product.data();
+  call.up = nullptr;
+  activate(call, *context.network.activation, kernels);
+}
+
 std::vector<Injected> faults_with(Activation activation) {
   switch (activation) {
     case Activation::kSilu:
@@ -234,20 +242,33 @@ std::vector<Mistake> feed_forward_mistakes() {
        .faults = {{"activation-of-up", FaultGroup::kFeedForward,
                    "SiLU is applied to up, and not to the gate", Checkpoint::kFfnAct,
                    needs_gate}}});
-  mistakes.push_back(
-      {.cause = "activation_kind",
-       .text = plainly("activates up as well as gate"),
-       .edit = {.activate = activate_both},
-       .possible =
-           [](const Network& network, Op) {
-             return network.gated() && network.activation != Activation::kClampedSwiglu;
-           },
-       .faults = {{"activation-of-both", FaultGroup::kFeedForward,
-                   "the activation is applied to up as well as to the gate", Checkpoint::kFfnAct,
-                   needs("gate that is activated alone", [](const ModelConfig& config) {
-                     return config.find(Checkpoint::kFfnGate) != nullptr &&
-                            config.activation != ActivationKind::kClampedSwiglu;
-                   })}}});
+  const UnsupportedReason needs_gate_alone =
+      needs("gate that is activated alone", [](const ModelConfig& config) {
+        return config.find(Checkpoint::kFfnGate) != nullptr &&
+               config.activation != ActivationKind::kClampedSwiglu;
+      });
+  mistakes.push_back({.cause = "activation_kind",
+                      .text = plainly("activates up as well as gate"),
+                      .edit = {.activate = activate_both},
+                      .possible =
+                          [](const Network& network, Op) {
+                            return network.gated() &&
+                                   network.activation != Activation::kClampedSwiglu;
+                          },
+                      .faults = {{"activation-of-both", FaultGroup::kFeedForward,
+                                  "the activation is applied to up as well as to the gate",
+                                  Checkpoint::kFfnAct, needs_gate_alone}}});
+  mistakes.push_back({.cause = "activation_kind",
+                      .text = plainly("activates the product of gate and up, not the gate"),
+                      .edit = {.activate = activate_product},
+                      .possible =
+                          [](const Network& network, Op) {
+                            return network.gated() &&
+                                   network.activation != Activation::kClampedSwiglu;
+                          },
+                      .faults = {{"activation-of-product", FaultGroup::kFeedForward,
+                                  "the activation is applied to the product of gate and up",
+                                  Checkpoint::kFfnAct, needs_gate_alone}}});
   mistakes.push_back(
       {.edit = {.activate =
                     [](const OpContext& context, ActivateCall call, Kernels& kernels) {

@@ -107,6 +107,17 @@ std::vector<Mistake> logit_mistakes() {
        .faults = {fault("logit-softcap-missing", "the logits are not capped",
                         needs("cap of the logits", has_cap))}},
       {.cause = "logit_softcap",
+       .text = plainly("multiplies the logits by the tanh that is to multiply their cap"),
+       .edit = {.cap =
+                    [](const OpContext&, const ActivateCall& call, Kernels&) {
+                      for (int64_t i = 0; i < call.count; ++i) {
+                        call.out[i] = call.x[i] * std::tanh(call.x[i] / call.cap);
+                      }
+                    }},
+       .possible = of_logits(has_cap),
+       .faults = {fault("logit-softcap-of-logits", "the logits are multiplied by their tanh",
+                        needs("cap of the logits", has_cap))}},
+      {.cause = "logit_softcap",
        .text =
            [](const Network& network, double cap) {
              const double right = network.model->config().logit_soft_cap;

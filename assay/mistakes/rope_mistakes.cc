@@ -257,6 +257,37 @@ std::vector<Mistake> base_mistakes() {
                            needs_rotary, other_base)}}};
 }
 
+// Positions, frequencies, their products, and the cosines and sines of these: a table that is
+// computed in the model's own type.
+Mistake rounded_throughout(Rounding rounding) {
+  Mistake mistake = {
+      .cause = "rounding",
+      .text = plainly(std::string("computes the rotary angles and their cosines and sines in ") +
+                      rounding.type),
+      .edit = rotated([rounding](Rotation& rotation, const OpContext&) {
+        for (double& frequency : rotation.settings.frequencies) {
+          frequency = rounding.round(static_cast<float>(frequency));
+        }
+        for (double& position : rotation.positions) {
+          position = rounding.round(static_cast<float>(position));
+        }
+        rotation.settings.round_angle = rotation.settings.round = rounding.round;
+      })};
+  if (rounding.round == kBf16Rounding.round) {
+    mistake.faults = {of_both("rope-in-bf16", "the table of Q and K is computed in bfloat16")};
+  }
+  return mistake;
+}
+
+// theta^(2i / d) in the place of its reciprocal, in float: the angles soon have no digits behind
+// the point.
+void take_reciprocals(Rotation& rotation, const OpContext&) {
+  for (double& frequency : rotation.settings.frequencies) {
+    if (frequency != 0) frequency = static_cast<float>(1 / frequency);
+  }
+  rotation.settings.round_angle = [](float angle) { return angle; };
+}
+
 // Frequencies or angles in half precision, as where a model's buffers are converted with it.
 std::vector<Mistake> angle_roundings() {
   std::vector<Mistake> mistakes;
@@ -279,6 +310,7 @@ std::vector<Mistake> angle_roundings() {
       mistakes.back().faults = {
           of_both("rope-bf16-angles", "the angles of Q and K are rounded to bfloat16")};
     }
+    mistakes.push_back(rounded_throughout(rounding));
   }
   return mistakes;
 }
@@ -352,6 +384,11 @@ std::vector<Mistake> rope_mistakes() {
         of_both("rope-f16-table", "cosines and sines are rounded to float16")};
   }
   for (Mistake& mistake : angle_roundings()) mistakes.push_back(std::move(mistake));
+  mistakes.push_back({.cause = "rope_scaling",
+                      .text = plainly("takes the reciprocal of each frequency"),
+                      .edit = rotated(take_reciprocals),
+                      .faults = {of_both("rope-frequencies-inverted",
+                                         "each frequency is taken for its reciprocal")}});
   mistakes.push_back(
       {.cause = "rope_dimensions",
        .text = plainly("rotates only the first half of the dimensions that are to be rotated"),

@@ -20,6 +20,12 @@ bool reads_weights(const Network& network, Op op);
 Injected routing_fault(const char* name, const char* what, Checkpoint at, const char* needed,
                        Needs has);
 
+// Added to what the layer's experts are chosen by; null: nothing.
+const float* choice_bias(const Network& network, int layer);
+
+// How experts are chosen.
+std::vector<Mistake> expert_choice_mistakes();
+
 // Which of a token's experts has which weight, and what is taken for which expert.
 std::vector<Mistake> expert_order_mistakes();
 

@@ -127,6 +127,24 @@ Mistake other_sinks(const char* text, float (*sink)(const AttentionCall& call, i
       .faults = std::move(faults)};
 }
 
+// Row `head * queries + query` of the scores of all heads has the sink of that number, modulo the
+// heads: right where there is a single query.
+void run_with_sinks_by_row(const OpContext& context, const AttentionCall& call, Kernels& kernels) {
+  const int64_t heads = call.shape.n_heads;
+  std::vector<float> sinks(static_cast<size_t>(heads));
+  for (int64_t t = 0; t < call.n_tokens; ++t) {
+    AttentionCall row = call.part(t, 1);
+    const bool in_prompt = row.first_position < context.n_together;
+    const int64_t queries = in_prompt ? context.n_together : 1;
+    for (int64_t head = 0; head < heads; ++head) {
+      const int64_t number = head * queries + (in_prompt ? row.first_position : 0);
+      sinks[static_cast<size_t>(head)] = call.sinks[number % heads];
+    }
+    row.sinks = sinks.data();
+    kernels.run(row);
+  }
+}
+
 // Where layers without rotation alone have a temperature.
 Injected of_own_temperature(const char* name, const char* what) {
   return {.name = name,
@@ -269,6 +287,18 @@ std::vector<Mistake> score_mistakes() {
                     return call.sinks[head % call.shape.n_kv_heads];
                   },
                   {}),
+      {.cause = "attention_sinks",
+       .text = plainly("gives each query of a prompt the attention sink of the head of its row's "
+                       "number, modulo the heads"),
+       .edit = {.attention = run_with_sinks_by_row},
+       .possible = [](const Network& network,
+                      Op op) { return network.n_prompt > 0 && sinks_of(network, op) != nullptr; },
+       .faults = {{.name = "sinks-by-row",
+                   .group = FaultGroup::kAttention,
+                   .what = "a query of a prompt has the sink of its row's number, not its head's",
+                   .at = Checkpoint::kAttn,
+                   .unsupported_reason = needs_sinks,
+                   .in_arguments = true}}},
       {.cause = "attention_sinks",
        .text = plainly("leaves the attention sinks out"),
        .edit = called([](AttentionCall& call, double) { call.sinks = nullptr; }),

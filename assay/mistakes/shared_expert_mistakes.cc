@@ -10,6 +10,19 @@
 namespace assay::mistakes {
 namespace {
 
+UnsupportedReason needs_shared_expert() {
+  return needs("shared expert", [](const ModelConfig& config) {
+    return config.find(Checkpoint::kSharedOut) != nullptr;
+  });
+}
+
+void run_with_scaled_shared(const OpContext& context, AddCall call, Kernels& kernels) {
+  std::vector<float> scaled(call.b, call.b + call.count);
+  for (float& x : scaled) x *= static_cast<float>(context.parameter);
+  call.b = scaled.data();
+  kernels.run(call);
+}
+
 // As where it is scaled with the routed ones, or that is undone twice.
 Mistake scaled_shared_mistake() {
   const Needs has_scale = [](const Routing& r) { return r.scale != 1.0F; };
@@ -19,13 +32,7 @@ Mistake scaled_shared_mistake() {
           [](const Network&, double by) {
             return fmt::format("multiplies the shared expert by {}, too", number_unlike(by, 1));
           },
-      .edit = {.add =
-                   [](const OpContext& context, AddCall call, Kernels& kernels) {
-                     std::vector<float> scaled(call.b, call.b + call.count);
-                     for (float& x : scaled) x *= static_cast<float>(context.parameter);
-                     call.b = scaled.data();
-                     kernels.run(call);
-                   }},
+      .edit = {.add = run_with_scaled_shared},
       .possible =
           [is_routed = routed(has_scale)](const Network& network, Op op) {
             return op.checkpoint == Checkpoint::kFfnOut && is_routed(network, op);
@@ -64,11 +71,27 @@ Mistake missing_mistake(const char* cause, const char* text, const float* AddCal
                       .group = FaultGroup::kFeedForward,
                       .what = what,
                       .at = Checkpoint::kFfnOut,
-                      .unsupported_reason = needs("shared expert",
-                                                  [](const ModelConfig& config) {
-                                                    return config.find(Checkpoint::kSharedOut) !=
-                                                           nullptr;
-                                                  }),
+                      .unsupported_reason = needs_shared_expert(),
+                      .in_every_layer = true}}};
+}
+
+// Ranks that have all of it, and whose sum is taken for that of parts.
+Mistake repeated_shared_mistake() {
+  return {.cause = "shared_expert",
+          .text =
+              [](const Network&, double times) {
+                return fmt::format("adds the shared expert {:.0f} times, as if each rank added it",
+                                   times);
+              },
+          .edit = {.add = run_with_scaled_shared},
+          .possible = [](const Network&, Op op) { return op.checkpoint == Checkpoint::kFfnOut; },
+          .grid = among({2, 4, 8}),
+          .faults = {{.name = "shared-expert-of-ranks",
+                      .group = FaultGroup::kFeedForward,
+                      .what = "the shared expert is added twice",
+                      .at = Checkpoint::kFfnOut,
+                      .unsupported_reason = needs_shared_expert(),
+                      .parameter = with(2),
                       .in_every_layer = true}}};
 }
 
@@ -104,6 +127,7 @@ std::vector<Mistake> shared_expert_mistakes() {
       missing_mistake("experts_used", "leaves the experts out, all but the shared one", &AddCall::b,
                       "routed-experts-missing", "the shared expert alone is used"),
       scaled_shared_mistake(),
+      repeated_shared_mistake(),
       gate_mistake(
           "leaves the gate of the shared expert out", [](float) { return 1.0F; },
           "shared-gate-missing", "the gate of the shared expert is left out"),

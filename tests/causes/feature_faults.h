@@ -6,7 +6,17 @@
 namespace assay {
 
 // Faults in what some networks have beside the usual.
-inline const std::set<std::string> kOfFeatures = {"alibi-missing",
+inline const std::set<std::string> kOfFeatures = {"sinks-by-row",
+                                                  "ssm-decay-twice",
+                                                  "delta-decay-twice",
+                                                  "qk-norm-of-each-rank",
+                                                  "router-logits",
+                                                  "router-weights-on-both",
+                                                  "expert-groups-by-best",
+                                                  "expert-softmax-with-bias",
+                                                  "logit-softcap-of-logits",
+                                                  "shared-expert-of-ranks",
+                                                  "alibi-missing",
                                                   "alibi-of-twice-the-heads",
                                                   "alibi-single-series",
                                                   "mixer-softmax-normalised",

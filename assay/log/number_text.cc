@@ -105,6 +105,29 @@ const char* read_decimal(const char* at, const char* end, Decimal& decimal) {
   return at;
 }
 
+// Reads -?D.D with one or two digits and nine to sixteen, as sums of a sketch mostly are. nullptr
+// if that is not all of the number.
+const char* read_long_fraction(const char* at, const char* end, Decimal& decimal) {
+  const bool negative = *at == '-';
+  const char* whole = at + (negative ? 1 : 0);
+  const DigitWord units = load_digits(whole);
+  const char* fraction = whole + units.run + 1;
+  const DigitWord high = load_digits(fraction);
+  const DigitWord low = load_digits(fraction + 8);
+  const char* number_end = fraction + 8 + low.run;
+  const bool is_such = units.run >= 1 && units.run <= 2 && whole[units.run] == '.' &&
+                       high.run == 8 && low.run >= 1 && number_end < end &&
+                       (*number_end == ',' || *number_end == ']') &&
+                       (units.run == 1 || *whole != '0');
+  if (!is_such) return nullptr;
+  const uint64_t eights =
+      digits_value(units.digits, units.run) * kTensTo8[8] + digits_value(high.digits, 8);
+  decimal.mantissa = eights * kTensTo8[low.run] + digits_value(low.digits, low.run);
+  decimal.exponent = -8 - low.run;
+  decimal.negative = negative;
+  return number_end;
+}
+
 // Whether an out-of-range number is too large rather than too small.
 bool is_large(const char* at, const char* end) {
   if (*at == '-') ++at;
@@ -130,15 +153,44 @@ bool is_large(const char* at, const char* end) {
   return magnitude + (negative ? -exponent : exponent) > 0;
 }
 
+// The double nearest to mantissa / 10^tens, for a mantissa from 2^53 to 2^60 and 1 <= tens <= 22.
+// The quotient of doubles is at most one and a half places off: rounding the mantissa moves it by
+// up to one, the division by half of one. The remainder, exact in 128 bits, says where to. False
+// where the places below are narrower, where one is wider than 1, and halfway between two.
+bool nearest_quotient(uint64_t mantissa, int64_t tens, double& value) {
+  using Wide = __int128;
+  const double estimate = static_cast<double>(mantissa) / kPowersOfTen[tens];
+  const auto bits = std::bit_cast<uint64_t>(estimate);
+  const uint64_t fraction = bits & ((uint64_t{1} << 52) - 1);
+  const int halvings = 1075 - static_cast<int>(bits >> 52);
+  if (halvings < 0 || fraction < 2) return false;
+  const Wide power =
+      tens > 18 ? Wide{1'000'000'000'000'000'000} * static_cast<int64_t>(kPowersOfTen[tens - 18])
+                : Wide{static_cast<int64_t>(kPowersOfTen[tens])};
+  const Wide places = static_cast<Wide>(fraction | uint64_t{1} << 52);
+  const Wide rest = (static_cast<Wide>(mantissa) << halvings) - places * power;
+  const Wide half = power / 2;
+  const int step = (rest > half ? 1 : 0) - (rest < -half ? 1 : 0);
+  const Wide left = rest - step * power;
+  if (left == half || left == -half) return false;
+  value = std::bit_cast<double>(bits + static_cast<uint64_t>(step));
+  return true;
+}
+
 // The double nearest to the number, where products and quotients of exact doubles give it
 // (Clinger, "How to read floating point numbers accurately", PLDI 1990).
 bool nearest_double(const Decimal& decimal, double& value) {
   constexpr uint64_t kExact = uint64_t{1} << 53;
-  if (!decimal.exact || decimal.mantissa > kExact) return false;
-  if (decimal.exponent < -22 || decimal.exponent > 22) return false;
-  const auto mantissa = static_cast<double>(decimal.mantissa);
-  value = decimal.exponent < 0 ? mantissa / kPowersOfTen[-decimal.exponent]
-                               : mantissa * kPowersOfTen[decimal.exponent];
+  if (!decimal.exact || decimal.exponent < -22 || decimal.exponent > 22) return false;
+  if (decimal.mantissa > kExact) {
+    if (decimal.exponent >= 0 || !nearest_quotient(decimal.mantissa, -decimal.exponent, value)) {
+      return false;
+    }
+  } else {
+    const auto mantissa = static_cast<double>(decimal.mantissa);
+    value = decimal.exponent < 0 ? mantissa / kPowersOfTen[-decimal.exponent]
+                                 : mantissa * kPowersOfTen[decimal.exponent];
+  }
   if (decimal.negative) value = -value;
   return true;
 }
@@ -188,7 +240,8 @@ NumberEnd read_number(const char* at, const char* end, float& value) {
 
 NumberEnd read_number(const char* at, const char* end, double& value) {
   Decimal decimal;
-  const char* number_end = read_decimal(at, end, decimal);
+  const char* number_end = read_long_fraction(at, end, decimal);
+  if (number_end == nullptr) number_end = read_decimal(at, end, decimal);
   if (number_end == nullptr) return {at, NumberError::kNotANumber};
   if (nearest_double(decimal, value)) return {number_end, NumberError::kNone};
   return read_slowly(at, number_end, decimal.negative, value);

@@ -102,6 +102,57 @@ TEST(NumberText, StopsAtTheEndOfTheNumber) {
   EXPECT_EQ(read("1e5 ").length, 3U);
 }
 
+void expect_as_strtod(const std::string& text) {
+  const std::string padded = text + "," + std::string(kLinePadding, '7');
+  double got = 0;
+  const NumberEnd end = read_number(padded.data(), padded.data() + text.size() + 1, got);
+  ASSERT_EQ(end.error, NumberError::kNone) << text;
+  EXPECT_EQ(end.at, padded.data() + text.size()) << text;
+  const double expected = std::strtod(text.c_str(), nullptr);
+  EXPECT_EQ(std::bit_cast<uint64_t>(got), std::bit_cast<uint64_t>(expected)) << text;
+}
+
+// The sums of sketches have 16 or 17 digits: more than a quotient of doubles gives exactly.
+TEST(NumberText, SumsOfSketchesAreTheNearestDoubles) {
+  std::mt19937_64 random(6);
+  std::normal_distribution<double> normal;
+  for (int i = 0; i < 60000; ++i) {
+    const double value = normal(random) * std::pow(10.0, static_cast<int>(random() % 9) - 6);
+    expect_as_strtod(fmt::format("{}", value));
+    if (i % 4 != 0) continue;
+    for (int digits = 14; digits <= 19; ++digits) {
+      expect_as_strtod(fmt::format("{:.{}g}", value, digits));
+    }
+  }
+}
+
+// Halfway between two doubles, to the even one, a digit below and above it, and where the distance
+// of neighbours doubles.
+TEST(NumberText, DoublesAreNotRoundedTwice) {
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 40000; ++i) {
+    const uint64_t places = (uint64_t{1} << 52) + random() % (uint64_t{1} << 52);
+    expect_as_strtod(fmt::format("{}.5", places));
+    expect_as_strtod(fmt::format("{}.49", places));
+    expect_as_strtod(fmt::format("{}.51", places));
+    expect_as_strtod(fmt::format("{}.{}", places / 2, places % 2 == 0 ? "25" : "75"));
+    expect_as_strtod(fmt::format("{}.{}e-{}", places % 90 + 9, places, random() % 7));
+  }
+  for (int power = -20; power < 60; ++power) {
+    const double edge = std::ldexp(1.0, power);
+    for (const double value : {std::nextafter(edge, 0), edge, std::nextafter(edge, 1e300)}) {
+      for (int digits = 15; digits <= 19; ++digits) {
+        expect_as_strtod(fmt::format("{:.{}g}", value, digits));
+        expect_as_strtod(fmt::format("{:.{}f}", value, digits));
+      }
+    }
+  }
+  for (const char* text : {"1.123456789", "12.1234567890123456", "123.1234567890123456",
+                           "1.12345678", "1.12345678901234567"}) {
+    expect_as_strtod(text);
+  }
+}
+
 TEST(NumberText, DoublesAreTheNearestToo) {
   std::mt19937_64 random(5);
   for (int i = 0; i < 100000; ++i) {

@@ -61,8 +61,6 @@ TEST_F(CatalogueOfMistakes, ModelsCanHaveEachOfThem) {
       testing::UnorderedElementsAre(
           // Only where no model says what the factors are.
           "rotates with the frequency base 2 and no frequency factors",
-          // Only of heads in such a number.
-          "has ALiBi's slopes in one series for a number of heads that is no power of 2",
           // A fault alone: a log of it is explained by the keys of some layers before.
           "shared-kv-of-earlier-layer",
           // Only with eleven layers or more.

@@ -96,9 +96,9 @@ BASES = {
     "mpt": {
         "architectures": ["MPTForCausalLM"],
         "model_type": "mpt",
-        "vocab_size": 96,
-        "d_model": 128,
-        "n_heads": 4,
+        "vocab_size": 112,
+        "d_model": 96,
+        "n_heads": 6,  # no power of two: ALiBi's slopes are of two series
         "n_layers": 2,
         "max_seq_len": 512,
         "expansion_ratio": 4,

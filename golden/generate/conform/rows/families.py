@@ -181,7 +181,7 @@ FAMILIES = [
     family(
         "mpt", "MPT: a bias of scores by distance in place of positions",
         ignored("alibi_slopes", "leaves ALiBi out", {"attn_config": {"alibi_bias_max": 4096}}),
-        misread("alibi_slopes", "has the slopes of twice as many heads", {"attn_config": {"alibi_bias_max": 4}}),
+        misread("alibi_slopes", "takes 16 for alibi_bias_max, as StoryWriter has", {"attn_config": {"alibi_bias_max": 16}}),
         misread("activation_kind", "takes GELU with tanh", {"hidden_act": "gelu_new"}, small=True),
         gain={"*ffn.up_proj.weight": 2.0},
     ),

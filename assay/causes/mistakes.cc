@@ -1,6 +1,5 @@
 #include "assay/causes/mistakes.h"
 
-#include <algorithm>
 #include <functional>
 #include <string>
 #include <utility>
@@ -109,11 +108,6 @@ std::vector<Kinds> families_of(Checkpoint checkpoint, const BoundMistake& mistak
   const std::string& name = mistake.name;
   if (name == "bias_missing") return families_of_biases();
   if (name == "rounding" && mistake.together) return families_of_weights();
-  const Kinds rotated{Checkpoint::kQRope, Checkpoint::kKRope, Checkpoint::kQRopeNorm,
-                      Checkpoint::kKRopeNorm};
-  if (name == "norm_order" && std::ranges::find(rotated, checkpoint) != rotated.end()) {
-    if (mistake.together) return {rotated};  // the norms that are left out behind rotations
-  }
   if (name == "layer_order") return {kinds_with([](OpKind) { return true; })};
   if (name == "fused_order") {
     return {{Checkpoint::kQ, Checkpoint::kK, Checkpoint::kV},

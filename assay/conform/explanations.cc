@@ -83,6 +83,18 @@ std::vector<Explanation> longer_explanations(const std::vector<Explanation>& sho
   return result;
 }
 
+// The mistake, and one of each other name: those of one name mostly exclude each other.
+std::vector<const Counterfactual*> one_of_each_name(const Counterfactual& mistake,
+                                                    const Feature& feature) {
+  std::vector<const Counterfactual*> chosen = {&mistake};
+  for (const Counterfactual& each : feature.counterfactuals) {
+    if (std::ranges::none_of(chosen, [&](const auto* other) { return other->name == each.name; })) {
+      chosen.push_back(&each);
+    }
+  }
+  return chosen;
+}
+
 // What is between the mistakes' model and the log, if it is one mistake of the catalogue.
 std::optional<MixedExplanation> beside(std::vector<const Counterfactual*> mistakes,
                                        const Feature& feature, double most,
@@ -142,9 +154,18 @@ std::optional<MixedExplanation> mixed_explanation(const Feature& feature, double
   for (Explanation& single : explanations(feature, folder, cell)) {
     if (sets.size() < kMostBeside) sets.push_back(std::move(single.mistakes));
   }
-  if (feature.counterfactuals.size() > 1) {
+  const size_t n_mistakes = feature.counterfactuals.size();
+  if (n_mistakes > 1) {
     std::vector<const Counterfactual*>& all = sets.emplace_back();
     for (const Counterfactual& each : feature.counterfactuals) all.push_back(&each);
+  }
+  for (size_t i = 0; i < std::min(n_mistakes, kMostBeside); ++i) {
+    const Counterfactual& each = feature.counterfactuals[i];
+    const bool is_alone =
+        std::ranges::count(feature.counterfactuals, each.name, &Counterfactual::name) == 1;
+    if (is_alone) continue;
+    auto chosen = one_of_each_name(each, feature);
+    if (chosen.size() > 1) sets.push_back(std::move(chosen));
   }
   std::optional<MixedExplanation> best;
   for (std::vector<const Counterfactual*>& set : sets) {

@@ -39,7 +39,8 @@ struct MixedExplanation {
 };
 
 // That which leaves least; nothing where none leaves `most` or less. Of the feature's mistakes
-// those that come nearest to the log are tried, each alone, and all together.
+// those that come nearest to the log are tried, each alone, then all together, and one of each
+// name.
 std::optional<MixedExplanation> mixed_explanation(const Feature& feature, double most,
                                                   const std::string& folder, const TableCell& cell);
 

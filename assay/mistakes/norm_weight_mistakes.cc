@@ -5,7 +5,8 @@
 
 #include "assay/mistakes/mistake.h"
 
-// Of norms with the weights of others, and of those of values, which have none (Gemma 4).
+// Of norms with the weights of others, of those of values, which have none (Gemma 4), and of
+// weights that are multiplied with before a rotation in place of behind it (Hunyuan).
 namespace assay::mistakes {
 namespace {
 
@@ -51,6 +52,47 @@ void take_normed_keys(const OpContext& context, const NormCall& call, Kernels& k
                         : nullptr;
   if (!rows || std::ssize(rows->values) != call.n_tokens * call.width) return kernels.run(call);
   std::ranges::copy(rows->values, call.out);
+}
+
+bool is_weighted_norm_of_rotated(const Network& network, Op op) {
+  return network.model != nullptr && network.rope && network.has_norm_weight(op) &&
+         (op.checkpoint == Checkpoint::kQRopeNorm || op.checkpoint == Checkpoint::kKRopeNorm);
+}
+
+// What a norm before the rotation leads to behind it: what has been rotated is turned back first.
+void normalise_before_rotation(const OpContext& context, NormCall call, Kernels& kernels) {
+  const RopeSettings& rotation = context.network.rope_at(context.op());
+  const std::vector<double> positions(context.inputs.positions.begin(),
+                                      context.inputs.positions.end());
+  std::vector<double> backwards = positions;
+  for (double& position : backwards) position = -position;
+  RopeSettings back = rotation;
+  back.factor = 1.0 / rotation.factor;
+
+  const int64_t rows = std::ssize(positions);
+  Matrix x(rows, call.n_tokens * call.width / rows);
+  std::copy_n(call.x, x.values.size(), x.values.begin());
+  x = rope(x, back, backwards);
+  Matrix normed(x.rows, x.columns);
+  float* out = call.out;
+  call.x = x.values.data();
+  call.out = normed.values.data();
+  kernels.run(call);
+  std::ranges::copy(rope(normed, rotation, positions).values, out);
+}
+
+Injected before_rotation() {
+  return {.name = "qk-norm-before-rotation",
+          .group = FaultGroup::kNorm,
+          .what = "q and k are normalised before they are rotated",
+          .at = Checkpoint::kQRopeNorm,
+          .unsupported_reason = needs("weighted norm of rotated q and k",
+                                      [](const ModelConfig& config) {
+                                        const OpSpec* norm = config.find(Checkpoint::kQRopeNorm);
+                                        return norm != nullptr && !norm->tensor.empty();
+                                      }),
+          .also = {Checkpoint::kKRopeNorm},
+          .in_arguments = true};
 }
 
 // A norm that has the weights of `other`, in networks with both.
@@ -136,6 +178,11 @@ std::vector<Mistake> norm_weight_mistakes() {
        .text = plainly("is k_norm: values are the keys after their norm, not before it"),
        .edit = {.norm = take_normed_keys},
        .possible = is_norm_of_keys_as_values},
+      {.cause = "norm_order",
+       .text = plainly("is taken before the rotation, not behind it"),
+       .edit = {.norm = normalise_before_rotation},
+       .possible = is_weighted_norm_of_rotated,
+       .faults = {before_rotation()}},
   };
 }
 

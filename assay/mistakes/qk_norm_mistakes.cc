@@ -126,11 +126,6 @@ bool is_rotation_to_be_normed(const Network& network, Op op) {
          network.has_norm_weight(norm_behind(op));  // else it is the same
 }
 
-bool is_norm_behind_rotation(const Network& network, Op op) {
-  return (op.checkpoint == Checkpoint::kQRopeNorm || op.checkpoint == Checkpoint::kKRopeNorm) &&
-         network.model != nullptr && network.has_norm_weight(op);
-}
-
 // What is to be normalised, as where the norm is after the rotation. Only where what is logged of
 // the norm is no norm of it, as an engine shows that has the norm elsewhere: one without a norm has
 // another mistake.
@@ -233,19 +228,6 @@ Injected of_rotation() {
   return fault;
 }
 
-Injected before_rotation() {
-  Injected fault = of_qk("qk-norm-before-rotation",
-                         "q and k are normalised before they are rotated", [](const Model& model) {
-                           const OpSpec* norm = model.config().find(Checkpoint::kQRopeNorm);
-                           return norm != nullptr && !norm->tensor.empty()
-                                      ? ""
-                                      : "it has no weighted norm of rotated q and k";
-                         });
-  fault.at = Checkpoint::kQRope;
-  fault.also = {Checkpoint::kKRope, Checkpoint::kQRopeNorm, Checkpoint::kKRopeNorm};
-  return fault;
-}
-
 }  // namespace
 
 std::vector<Mistake> qk_norm_mistakes() {
@@ -266,20 +248,12 @@ std::vector<Mistake> qk_norm_mistakes() {
                        "rotation, not before it"),
        .edit = {.norm = normalise_rotated},
        .possible = is_norm_of_rotated},
+      // As a log shows it that has what is rotated; others show it at the norm
+      // (norm_weight_mistakes()).
       {.cause = "norm_order",
        .text = plainly("is normalised before the rotation, not after it"),
-       .edit = {.norm = run_without_norm, .rope = normalise_then_rotate},
-       .possible = is_rotation_to_be_normed,
-       .faults = {before_rotation()}},
-      // With the norm behind it left out, where neither is logged.
-      {.cause = "norm_order",
-       .text = plainly("is normalised before the rotation, not after it"),
-       .edit = {.norm = run_without_norm, .rope = normalise_then_rotate},
-       .possible =
-           [](const Network& network, Op op) {
-             return is_rotation_to_be_normed(network, op) || is_norm_behind_rotation(network, op);
-           },
-       .together = true},
+       .edit = {.rope = normalise_then_rotate},
+       .possible = is_rotation_to_be_normed},
       {.cause = "qk_norm",
        .text = plainly("leaves the norm of q and k out"),
        .edit = {.norm = run_without_norm},

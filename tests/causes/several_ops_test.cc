@@ -85,7 +85,7 @@ TEST_F(SeveralOps, NamesNormsBeforeTheRotationThatAreLeftOutBehindIt) {
   const Comparison comparison = of_logits("hunyuan-dense", faulty);
   ASSERT_THAT(comparison.causes, ElementsAre(Field(&Cause::name, "norm_order")))
       << comparison.cause_hint;
-  EXPECT_THAT(comparison.causes[0].sentence, HasSubstr("is normalised before the rotation"));
+  EXPECT_THAT(comparison.causes[0].sentence, HasSubstr("before the rotation, not behind it"));
 }
 
 }  // namespace

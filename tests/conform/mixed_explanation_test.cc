@@ -1,4 +1,4 @@
-// A mistake of a feature and one of the catalogue at once.
+// A mistake of the catalogue, alone or beside one of the feature.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -72,6 +72,33 @@ TEST_F(MixedExplanations, AllMistakesOfAFeatureAndOneMore) {
              "rope-pairing");
   EXPECT_EQ(cell.finding, Finding::kMisread) << cell.text;
   EXPECT_THAT(cell.cause, HasSubstr("logit_scale, rope_pairing"));
+}
+
+// Of Ministral 3's scaling and base an engine that leaves the scaling out reads the base, so that
+// not all mistakes of the feature are made.
+TEST_F(MixedExplanations, OneOfTwoMistakesThatExcludeEachOther) {
+  const TableCell cell = judged(
+      "family_ministral3",
+      {"takes the angles without scaling", "does not scale queries by position"}, "rope-pairing");
+  EXPECT_EQ(cell.finding, Finding::kMisread) << cell.text;
+  EXPECT_EQ(cell.cause, "rope_scaling, rope_position, rope_pairing");
+}
+
+// tinygrad normalises Hunyuan's q and k before it rotates them: from logits alone that shows at the
+// norm.
+TEST_F(MixedExplanations, ANormBeforeTheRotationIsNamedFromLogits) {
+  const TableCell cell = judged("family_hunyuan_v1_dense", {}, "qk-norm-before-rotation");
+  EXPECT_EQ(cell.finding, Finding::kMisread) << cell.text;
+  EXPECT_EQ(cell.cause, "norm_order");
+  EXPECT_THAT(cell.text, HasSubstr("is taken before the rotation, not behind it"));
+}
+
+// mistral.rs computes Phi-3.5-MoE's weights so.
+TEST_F(MixedExplanations, AThresholdByTheSmallerOfTwoScoresIsNamedFromLogits) {
+  const TableCell cell = judged("family_phimoe", {}, "mixer-smaller-score");
+  EXPECT_EQ(cell.finding, Finding::kMisread) << cell.text;
+  EXPECT_EQ(cell.cause, "router_weights");
+  EXPECT_THAT(cell.text, HasSubstr("by the smaller of two scores"));
 }
 
 // Breaks if two mistakes of the catalogue, or noise, were taken for one beside the feature's.

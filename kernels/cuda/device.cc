@@ -36,7 +36,8 @@ void require_driver() {
 }
 
 std::string what_to_do(cudaError_t error) {
-  if (error == cudaErrorNoKernelImageForDevice) {
+  // The first by a launch, the second where a kernel is asked about.
+  if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction) {
     return "this build has no code for this device: build in a new folder with CUDAARCHS=native in "
            "the environment, or use --backend cpu";
   }

@@ -215,10 +215,12 @@ TEST_F(CudaDeviceTest, ABuildForOtherDevicesSaysHowToBuildForThisOne) {
   const std::vector<std::string> calls = fake_.calls();
   const auto first_of_a_kernel = std::ranges::find(calls, "cudaFuncGetAttributes");
   ASSERT_NE(first_of_a_kernel, calls.end());
-  begin({});
-  fake_.fail(static_cast<size_t>(first_of_a_kernel - calls.begin()) + 1,
-             cudaErrorNoKernelImageForDevice);
-  EXPECT_THAT([&] { live(); }, ThrowsMessage<Error>(HasSubstr("CUDAARCHS=native")));
+  for (const cudaError_t error :
+       {cudaErrorNoKernelImageForDevice, cudaErrorInvalidDeviceFunction}) {
+    begin({});
+    fake_.fail(static_cast<size_t>(first_of_a_kernel - calls.begin()) + 1, error);
+    EXPECT_THAT([&] { live(); }, ThrowsMessage<Error>(HasSubstr("CUDAARCHS=native"))) << error;
+  }
 }
 
 // The message has the bytes asked for and those available; less than a block is tried for.

@@ -126,9 +126,10 @@ def compare(options):
     tell_all(list(broken.values()))
     folder = results_folder(options, dataset)
     pairs, alone, engines = plan(runs, options["reference"])
-    if len(engines) > 1:  # one of them may be what was to be judged
-        tell(f"warning: {len(engines)} engines are the reference, so that their runs are not judged: {', '.join(engines[:4])}"
-             f"{', ...' if len(engines) > 4 else ''}; name one with --reference")  # fmt: skip
+    is_guess = len(engines) > 1 and not options["reference"]  # one of them may be what was to be judged
+    if len(engines) > 1:
+        tell(f"{'' if is_guess else 'warning: '}{len(engines)} engines are the reference, so that their runs are not judged: "
+             f"{', '.join(engines[:4])}{', ...' if len(engines) > 4 else ''}; name one with --reference")  # fmt: skip
     tell_unchecked({run for pair in pairs for run in pair}, runs)
     results = Results(folder, job, runs)
     rows = results.rows()
@@ -164,7 +165,7 @@ def compare(options):
           f"{len(found) - passed - failed - len(problems)} not proved, {len(problems)} not judged"
           + (f"; {by_parts} in parity only by a part of some records" if by_parts else ""))  # fmt: skip
     print(f"{len(left)} judged now, {before} before; the table is {table}")
-    return 1 if failed else 0 if passed == len(found) else 2
+    return 1 if failed else 0 if passed == len(found) and not is_guess else 2
 
 
 def report(options):

@@ -397,10 +397,17 @@ class Fleet(FleetCase):
             logs[-1].write_text(log.read_text().replace('"math": "fast"', '"math": "float64"', 1))
         self.assertEqual(self.fleet("add", copy, *logs).returncode, 0)
         _, answer = self.compare(copy)
-        self.assertIn("warning: 2 engines are the reference, so that their runs are not judged: d cpu float64, oracle cpu float64",
-                      answer.stderr)  # fmt: skip
+        told = "2 engines are the reference, so that their runs are not judged: d cpu float64, oracle cpu float64"
+        self.assertIn(f"assay: {told}", answer.stderr)
         self.assertIn("150 runs held to their references", answer.stdout)
         self.assertEqual(self.judged()[1].stderr, "")
+        for path in list(copy.glob("run=*/run.json")):  # leaves one engine that is right
+            if all(f'"engine": "{name}"' not in path.read_text() for name in ("a", "d", "oracle")):
+                shutil.rmtree(path.parent)
+        _, answer = self.compare(copy, code=2)
+        self.assertIn("50 in parity, 0 diverged, 0 not proved, 0 not judged", answer.stdout)
+        _, answer = self.compare(copy, "--reference", "float64", code=0)
+        self.assertIn(f"warning: {told}", answer.stderr)
 
     def test_bad_datasets_are_one_line(self):
         (self.folder / "empty").mkdir()

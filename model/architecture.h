@@ -152,10 +152,11 @@ bool has_layers_without_feed_forward(const Architecture& architecture);
 // Whether any of its layers may have a feed-forward without experts.
 bool has_dense_feed_forward(const Architecture& architecture);
 
-// Whether a model of this architecture may compute the checkpoint of its first layer, or
-// kEmbedding, from tokens alone: the same wherever equal tokens follow each other, as a convolution
-// over few of them is, or the state of linear attention once it no longer changes.
-bool depends_on_tokens_alone(const Architecture& architecture, Checkpoint checkpoint);
+// Whether a model of this architecture may compute the checkpoint of its first layer (or of another
+// one), or kEmbedding, from tokens alone: the same wherever equal tokens follow each other, as a
+// convolution over few of them is, or the state of linear attention once it no longer changes.
+bool depends_on_tokens_alone(const Architecture& architecture, Checkpoint checkpoint,
+                             bool is_first = true);
 
 // The layer without weightless norms of rotated q and k.
 std::vector<OpSpec> without_plain_qk_norms(std::span<const OpSpec> layer);

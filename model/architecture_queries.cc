@@ -15,13 +15,14 @@ const OpSpec* find_spec(const Architecture& architecture, Checkpoint checkpoint)
   return op;
 }
 
-// The same of a first layer whose embedding has no position in it.
-bool depends_on_tokens_alone(std::span<const OpSpec> layer, Checkpoint checkpoint) {
+// The same of a layer whose embedding has no position in it. What enters it is the embedding in the
+// first one, and has what attention made of it in others.
+bool depends_on_tokens_alone(std::span<const OpSpec> layer, Checkpoint checkpoint, bool is_first) {
   const OpSpec* op = assay::find_spec(layer, checkpoint);
   if (op == nullptr || op->kind == OpKind::kRope || op->kind == OpKind::kAttention) return false;
   return std::ranges::all_of(op->inputs(), [&](Checkpoint input) {
-    return input == Checkpoint::kOutput || input == Checkpoint::kEmbedding ||
-           depends_on_tokens_alone(layer, input);
+    if (input == Checkpoint::kOutput) return is_first;
+    return input == Checkpoint::kEmbedding || depends_on_tokens_alone(layer, input, is_first);
   });
 }
 
@@ -91,12 +92,13 @@ bool has_dense_feed_forward(const Architecture& architecture) {
          std::ranges::any_of(architecture.variants, is_dense, &LayerVariant::ops);
 }
 
-bool depends_on_tokens_alone(const Architecture& architecture, Checkpoint checkpoint) {
+bool depends_on_tokens_alone(const Architecture& architecture, Checkpoint checkpoint,
+                             bool is_first) {
   if (architecture.position == PositionKind::kLearned) return false;
   if (checkpoint == Checkpoint::kEmbedding) return true;
-  return depends_on_tokens_alone(architecture.layer, checkpoint) ||
+  return depends_on_tokens_alone(architecture.layer, checkpoint, is_first) ||
          std::ranges::any_of(architecture.variants, [&](const LayerVariant& variant) {
-           return depends_on_tokens_alone(variant.ops, checkpoint);
+           return depends_on_tokens_alone(variant.ops, checkpoint, is_first);
          });
 }
 

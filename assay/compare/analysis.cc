@@ -171,10 +171,16 @@ class Analyzer {
   }
 
   // The first values of a tensor may be those of its input: a rotation leaves some dimensions as
-  // they are, and attention may be on one token alone.
+  // they are, parts of each head begin with the first one's, and attention may be on one token
+  // alone.
   void drop_unchanged_heads() {
-    static const std::set<std::pair<std::string, std::string>> pairs = {
-        {"q", "q_rope"}, {"k", "k_rope"}, {"kv_b", "k"}, {"kv_b", "k_rope"}, {"v", "attn"}};
+    static const std::set<std::pair<std::string, std::string>> pairs = {{"q", "q_rope"},
+                                                                        {"k", "k_rope"},
+                                                                        {"kv_b", "k"},
+                                                                        {"v", "attn"},
+                                                                        {"kv_b", "k_rope"},
+                                                                        {"q_and_gate", "q"},
+                                                                        {"linear_ba", "linear_b"}};
     std::erase_if(analysis_.suspicions, [&](const Suspicion& one) {
       if (one.kind != SuspicionKind::kRepeat || !one.is_of_head) return false;
       const CheckpointName& input = checkpoint_of(one.of_checkpoint);

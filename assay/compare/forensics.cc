@@ -59,9 +59,35 @@ uint64_t hash_of(std::span<const float> values) {
   return hash;
 }
 
+// Of all that shows whether a record is another one: its values, or else its sketch.
+uint64_t content_hash(const Record& record) {
+  if (!record.values.empty() || !record.sketch) return hash_of(record.values);
+  uint64_t hash = 0x94D049BB133111EBU ^ static_cast<uint64_t>(record.n);
+  for (const double sum : *record.sketch) {
+    hash = (hash ^ std::bit_cast<uint64_t>(sum)) * 0xBF58476D1CE4E5B9U;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
+// Whether the record shows only the beginning of its tensor.
+bool is_head(const Record& record) {
+  return !record.values.empty() && !record.has_all_values();
+}
+
+// Zeros of either sign are one value.
 bool is_constant(std::span<const float> values) {
-  return std::all_of(values.begin(), values.end(),
-                     [&](float value) { return bits_of(value) == bits_of(values.front()); });
+  return std::all_of(values.begin(), values.end(), [&](float value) {
+    return value == values.front() || bits_of(value) == bits_of(values.front());
+  });
+}
+
+// Of a record without values: whether what it states is of a tensor of zeros.
+bool states_zeros(const Record& record) {
+  if (record.n == 0 || (record.summary && record.summary->nonfinite > 0)) return false;
+  const auto is_zero = [](double sum) { return sum == 0; };
+  return (record.summary && is_zero(record.summary->l2)) ||
+         (record.sketch && std::ranges::all_of(*record.sketch, is_zero));
 }
 
 // Whether the name that another tool gave has 0 for its layer, or none.
@@ -78,16 +104,17 @@ bool may_be_first_layer(const std::string& name) {
 bool depends_only_on_tokens(const std::string& checkpoint, const std::optional<LogHeader>& header) {
   const CheckpointName name = parse_checkpoint_name(checkpoint);
   if (!name.known) return may_be_first_layer(checkpoint);
-  if (name.layer > 0) return false;
-  const auto found = find_checkpoint(name.layer < 0 ? name.name : name.op, name.layer == 0);
+  const auto found = find_checkpoint(name.layer < 0 ? name.name : name.op, name.layer >= 0);
   if (!found) return false;
+  const bool is_first = name.layer <= 0;
   if (header) {
     const Architecture* named = find_architecture(header->model.arch);
-    if (named != nullptr) return depends_on_tokens_alone(*named, *found);
+    if (named != nullptr) return depends_on_tokens_alone(*named, *found, is_first);
   }
   return std::ranges::all_of(architectures(), [&](const Architecture& architecture) {
     return architecture.position != PositionKind::kRotary ||
-           !has_checkpoint(architecture, *found) || depends_on_tokens_alone(architecture, *found);
+           !has_checkpoint(architecture, *found) ||
+           depends_on_tokens_alone(architecture, *found, is_first);
   });
 }
 
@@ -137,6 +164,10 @@ void Forensics::add(const Record& record, int32_t checkpoint, const std::vector<
   }
   if (values.size() >= 2 && is_constant(values)) {
     find_constants(record, checkpoint);
+  } else if (values.empty() && states_zeros(record)) {
+    suspicions_.push_back({SuspicionKind::kAllZero, checkpoint, record.token_idx, 0, 0});
+  } else if (values.empty() && record.sketch && record.n >= 4) {
+    find_repeats(record, checkpoint, header);
   } else if (values.size() >= 4) {
     find_repeats(record, checkpoint, header);
     find_flat_run(record, checkpoint);
@@ -197,6 +228,9 @@ void Forensics::find_conflict(const Record& record, int32_t checkpoint) {
 void Forensics::find_constants(const Record& record, int32_t checkpoint) {
   const float value = record.values.front();
   if (!std::isfinite(value)) return;  // told as such
+  // A token's experts may have equal weights.
+  const bool are_weights = parse_checkpoint_name(record.checkpoint).op == "expert_weights";
+  if (are_weights && value != 0 && record.has_all_values()) return;
   suspicions_.push_back({value == 0 ? SuspicionKind::kAllZero : SuspicionKind::kConstant,
                          checkpoint, record.token_idx, 0, std::ssize(record.values)});
 }
@@ -246,7 +280,8 @@ void Forensics::find_whole_numbers(const Record& record, int32_t checkpoint) {
 
 void Forensics::find_repeats(const Record& record, int32_t checkpoint,
                              const std::optional<LogHeader>& header) {
-  const uint64_t hash = hash_of(record.values);
+  if (is_experts(parse_checkpoint_name(record.checkpoint))) return;  // tokens may choose the same
+  const uint64_t hash = content_hash(record);
   const auto [place, added] = seen_.try_emplace(hash, checkpoint, record.token_idx);
   if (added) return;
   const auto [of_checkpoint, of_token] = place->second;
@@ -261,14 +296,12 @@ void Forensics::find_repeats(const Record& record, int32_t checkpoint,
     if (here && there ? *here == *there : depends_only_on_tokens(record.checkpoint, header)) return;
     // The head may be of what a rotation leaves.
     const bool may_be_one_token = !here || !there;
-    if (may_be_one_token && !record.has_all_values() &&
-        rotates_first_heads(record.checkpoint, header)) {
+    if (may_be_one_token && is_head(record) && rotates_first_heads(record.checkpoint, header)) {
       return;
     }
   }
   suspicions_.push_back({SuspicionKind::kRepeat, checkpoint, record.token_idx, 0,
-                         std::ssize(record.values), of_checkpoint, of_token,
-                         !record.has_all_values()});
+                         std::ssize(record.values), of_checkpoint, of_token, is_head(record)});
 }
 
 // The longest run of values that are those of the record before, bit for bit.

@@ -193,6 +193,8 @@ TEST_F(ForensicsTest, RepeatsOfEqualTokensFollowTheNetwork) {
     }
   }
   EXPECT_FALSE(repeats("falcon", "layer_0_ffn_out"));
+  EXPECT_FALSE(repeats("gemma4", "layer_1_ple_input")) << "each layer has an embedding of its own";
+  EXPECT_TRUE(repeats("gemma4", "layer_1_ple_gate"));
   EXPECT_FALSE(repeats("qwen35", "layer_0_linear_conv")) << "of four equal tokens";
   EXPECT_TRUE(repeats("qwen35", "layer_1_linear_conv"));
   EXPECT_TRUE(repeats("gpt2", "embedding")) << "of two positions";
@@ -233,6 +235,7 @@ TEST_F(ForensicsTest, AcceptsHeadsThatAStepLeavesAsTheyWere) {
   EXPECT_THAT(kinds_of("layer_3_q", 5, "layer_3_q_rope", head), IsEmpty());
   EXPECT_THAT(kinds_of("layer_3_kv_b", 5, "layer_3_k_rope", head), IsEmpty());
   EXPECT_THAT(kinds_of("layer_3_v", 2, "layer_3_attn", head), IsEmpty());
+  EXPECT_THAT(kinds_of("layer_3_q_and_gate", 5, "layer_3_q", head), IsEmpty());
   const auto repeat = ElementsAre(SuspicionKind::kRepeat);
   EXPECT_THAT(kinds_of("layer_3_v", 2, "layer_3_attn", ""), repeat);
   EXPECT_THAT(kinds_of("layer_3_q", 2, "layer_3_q_rope", head), repeat);
@@ -375,6 +378,41 @@ TEST_F(ForensicsTest, ReportsConstantsAndZeros) {
                                      line("v", 0, {1, 2, 3, 4}) + line("scalar", 0, {7})));
   EXPECT_THAT(kinds(analysis),
               testing::UnorderedElementsAre(SuspicionKind::kAllZero, SuspicionKind::kConstant));
+}
+
+// Breaks if zeros of both signs passed in a head of ten values, or if weights of 1, which experts
+// may have, did not.
+TEST_F(ForensicsTest, ZerosHaveEitherSign) {
+  std::vector<float> zeros(10);
+  zeros[3] = zeros[7] = -0.0F;
+  EXPECT_THAT(kinds(analyze_log(put("a", line("layer_3_v", 0, zeros, R"(,"n":100)")))),
+              ElementsAre(SuspicionKind::kAllZero));
+  EXPECT_THAT(kinds(analyze_log(put("a", line("layer_3_expert_weights", 0, {1, 1})))), IsEmpty());
+}
+
+TEST_F(ForensicsTest, TokensMayChooseTheSameExperts) {
+  const std::string log =
+      line("layer_3_experts", 4, {5, 2, 7, 0}) + line("layer_3_experts", 5, {5, 2, 7, 0});
+  EXPECT_THAT(kinds(analyze_log(put("a", log))), IsEmpty());
+}
+
+// Breaks if a log of sketches alone could repeat records, or hold nothing but zeros, unseen.
+TEST_F(ForensicsTest, SketchesShowRepeatsAndZeros) {
+  const auto sketched = [](const std::string& name, int64_t token_idx, double sum) {
+    std::string sums = fmt::format("{}", sum);
+    for (int i = 1; i < 64; ++i) sums += fmt::format(",{}", sum * i);
+    return fmt::format(R"({{"checkpoint":"{}","token_idx":{},"dtype":"f32","shape":[100],)"
+                       R"("values":[],"sketch":[{}]}})"
+                       "\n",
+                       name, token_idx, sums);
+  };
+  const auto kinds_of = [&](const std::string& log) { return kinds(analyze_log(put("a", log))); };
+  const std::string first = sketched("layer_3_q", 4, 1.5);
+  EXPECT_THAT(kinds_of(first + sketched("layer_3_q", 5, 1.25)), IsEmpty());
+  EXPECT_THAT(kinds_of(first + sketched("layer_3_q", 5, 1.5)), ElementsAre(SuspicionKind::kRepeat));
+  EXPECT_THAT(kinds_of(first + sketched("layer_3_q_rope", 4, 1.5)),
+              ElementsAre(SuspicionKind::kRepeat));
+  EXPECT_THAT(kinds_of(first + sketched("layer_3_q", 5, 0)), ElementsAre(SuspicionKind::kAllZero));
 }
 
 // A module of another tool's log gives what its last part does.

@@ -186,6 +186,14 @@ TEST(DependsOnTokensAlone, IsWhatComesBeforePositionsAndAttention) {
   EXPECT_TRUE(depends("qwen35", C::kLinearConv));
   EXPECT_TRUE(depends("qwen35", C::kDelta));
   EXPECT_TRUE(depends("granitehybrid", C::kSsm));
+  const Architecture& gemma4 = *find_architecture("gemma4");
+  for (const C of_token : {C::kPleEmbedding, C::kPleProj, C::kPleProjNorm, C::kPleInput}) {
+    EXPECT_TRUE(depends_on_tokens_alone(gemma4, of_token, false)) << checkpoint_name(of_token, 1);
+  }
+  for (const C other : {C::kAttnNorm, C::kQ, C::kPleGate, C::kPleAct, C::kOutput}) {
+    EXPECT_FALSE(depends_on_tokens_alone(gemma4, other, false)) << checkpoint_name(other, 1);
+  }
+  EXPECT_FALSE(depends_on_tokens_alone(*find_architecture("mamba2"), C::kOutput, false));
 }
 
 TEST(ModelWidth, IsThatOfTheResidualStreamAndWhatIsAddedToIt) {

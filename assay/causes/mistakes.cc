@@ -168,6 +168,8 @@ std::vector<BoundMistake> mistakes_of(const Network& network, Op op) {
                    possible_ops(mistake, network, op.checkpoint).empty())) {
       continue;
     }
+    // No value of its parameter fits the network, as no number of ranks shares two heads.
+    if (mistake.grid && mistake.grid(network).empty()) continue;
     all.push_back(bind(network, mistake));
     if (mistake.change && network.linear(op) != nullptr) {
       before_bias.push_back(bind_before_bias(network, mistake));

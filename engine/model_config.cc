@@ -325,9 +325,12 @@ void read_yarn(const ConfigKeys& keys, double factor, ModelConfig& config) {
   const double stretch = factor > 1.0 ? std::log(factor) : 0.0;
   double turned_factor = 0.1 * stretch + 1.0;
   if (keys.number(kLog, 0.0) == 0.0) {
-  } else if (config.architecture->yarn_log_multiplier == YarnLog::kOfScores) {
-    config.yarn_score_factor = std::pow(1.0 + keys.positive(kLog) * stretch, 2.0);
-    turned_factor = 1.0;
+  } else if (scales_scores(config.architecture->yarn_log_multiplier)) {
+    const double of_scores = 1.0 + keys.positive(kLog) * stretch;
+    config.yarn_score_factor = std::pow(of_scores, 2.0);
+    turned_factor = config.architecture->yarn_log_multiplier == YarnLog::kOfBoth
+                        ? turned_factor / of_scores
+                        : 1.0;
   } else {
     turned_factor /= 0.1 * keys.positive(kLog) * stretch + 1.0;
   }

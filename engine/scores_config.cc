@@ -38,10 +38,10 @@ void read_temperature(const ConfigKeys& keys, ModelConfig& config) {
   config.attention_temperature =
       static_cast<float>(fallback == 0.0 ? keys.positive(hyperparameter::kTemperature)
                                          : keys.positive(hyperparameter::kTemperature, fallback));
-  config.temperature_span = architecture.default_temperature_span == 0
-                                ? config.rope_original_context_length
-                                : keys.count_or(hyperparameter::kTemperatureSpan, kMaxSpan,
-                                                architecture.default_temperature_span);
+  config.temperature_span = keys.count_or(hyperparameter::kTemperatureSpan, kMaxSpan,
+                                          architecture.default_temperature_span == 0
+                                              ? config.rope_original_context_length
+                                              : architecture.default_temperature_span);
 }
 
 void read_alibi(const ConfigKeys& keys, ModelConfig& config) {

@@ -25,8 +25,12 @@ enum class Rotated : uint8_t {
 };  // kWindowed: those with a window, if any have one
 
 // What rope.scaling.yarn_log_multiplier, of YaRN, does: it scales the attention's scores
-// (DeepSeek), or divides the factor of cos and sin (Ministral 3).
-enum class YarnLog : uint8_t { kRefused, kOfScores, kOfAngles };
+// (DeepSeek), divides the factor of cos and sin (Ministral 3), or both (Mistral Small 4).
+enum class YarnLog : uint8_t { kRefused, kOfScores, kOfAngles, kOfBoth };
+
+constexpr bool scales_scores(YarnLog log) {
+  return log == YarnLog::kOfScores || log == YarnLog::kOfBoth;
+}
 
 // What a file says of its experts: no more than their number, whether their weights are normalised
 // to a sum of 1, or how they are scored, scaled and grouped, too.
@@ -117,6 +121,7 @@ struct Architecture {
   // Where no key says how wide experts are, a token's few are as wide as feed_forward_length
   // together, and so is the shared one.
   bool experts_split_ffn = false;
+  std::string_view choice_bias_suffix = ".bias";  // of the tensor that kSelect reads
   bool shared_as_expert = false;  // where no key says how wide the shared one is: as each of them
   // What is added to the sum by which experts' weights are divided.
   double added_to_weights_sum = 0.0;

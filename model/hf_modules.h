@@ -102,6 +102,21 @@ inline constexpr HfName kFalcon[] = {{"token_embd", "transformer.word_embeddings
                                      {"attn_output", "self_attention.dense"},
                                      {"ffn_up", "mlp.dense_h_to_4h"},
                                      {"ffn_down", "mlp.dense_4h_to_h"}};
+inline constexpr HfName kAfmoe[] = {{"attn_gate", "self_attn.gate_proj"},
+                                    {"ffn_norm", "pre_mlp_layernorm"},
+                                    {"ffn_gate_inp", "mlp.router.gate"},
+                                    {"exp_probs_b", "mlp.expert_bias"},
+                                    {"post_ffw_norm", "post_mlp_layernorm"}};
+inline constexpr HfName kHyV3[] = {{"ffn_gate_inp", "mlp.gate"},
+                                   {"ffn_gate_inp", "mlp.router.gate"},
+                                   {"exp_probs_b", "mlp.e_score_correction_bias"},
+                                   {"exp_probs_b", "mlp.expert_bias"},
+                                   {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
+                                   {"ffn_gate_shexp", "mlp.shared_mlp.gate_proj"},
+                                   {"ffn_up_shexp", "mlp.shared_experts.up_proj"},
+                                   {"ffn_up_shexp", "mlp.shared_mlp.up_proj"},
+                                   {"ffn_down_shexp", "mlp.shared_experts.down_proj"},
+                                   {"ffn_down_shexp", "mlp.shared_mlp.down_proj"}};
 inline constexpr HfName kGlm4[] = {{"post_attention_norm", "post_self_attn_layernorm"},
                                    {"ffn_up", "mlp.gate_up_proj"},
                                    {"post_ffw_norm", "post_mlp_layernorm"}};

@@ -23,6 +23,7 @@ enum class HfWindow : uint8_t {
   kFlagged,  // with use_sliding_window, the layers from max_window_layers on
   kEven,     // with use_sliding_window, layers 0, 2, ... before max_window_layers
   kSome,     // the layers that the architecture's files have it for
+  kListed,   // no layer
   kChunked,  // it is attention_chunk_size, of the layers that are rotated
 };
 
@@ -34,20 +35,22 @@ enum class HfExperts : uint8_t {
   kMixer,        // mixer.experts.N.up_proj and mixer.experts.N.down_proj, without gates
   kTogether,     // one tensor of all, with those of gate and then of up
   kOfLayer,      // the same, as experts.gate_up_proj and experts.down_proj
+  kStacked,      // the same, as mlp.experts.gate_up_proj and mlp.experts.down_proj
   kInterleaved,  // the same, [inputs, outputs] of each, with the outputs of gate and up in turn
   kTransposed,   // feed_forward.experts, [inputs, outputs] of each, with those of gate, then of up
 };
 
 // How config.json says which experts a token uses, and what their weights are.
 enum class HfRouting : uint8_t {
-  kOwn,      // as the architecture does
-  kSoftmax,  // n_routed_experts, by a softmax; in groups where topk_method says so; never
-             // normalised
-  kSigmoid,  // n_routed_experts in groups, by a sigmoid
-  kStepped,  // moe_num_experts, by a softmax, in the layers of a range and a step
-  kHunyuan,  // num_experts, by a softmax; numbers of layers may be lists
-  kLlama4,   // num_local_experts, by a sigmoid, in every nth layer or those of a list
-  kMixer,    // num_local_experts, by SparseMixer
+  kOwn,         // as the architecture does
+  kSoftmax,     // n_routed_experts, by a softmax; in groups where topk_method says so; never
+                // normalised
+  kNormalised,  // n_routed_experts, by a softmax; normalised where norm_topk_prob says so
+  kSigmoid,     // n_routed_experts in groups, by a sigmoid
+  kStepped,     // moe_num_experts, by a softmax, in the layers of a range and a step
+  kHunyuan,     // num_experts, by a softmax; numbers of layers may be lists
+  kLlama4,      // num_local_experts, by a sigmoid, in every nth layer or those of a list
+  kMixer,       // num_local_experts, by SparseMixer
 };
 
 // A number of config.json by which transformers multiplies what a module gives, or is given. GGUF
@@ -88,6 +91,7 @@ struct HfModel {
   HfExperts experts = HfExperts::kEach;
   HfWindow window = HfWindow::kNone;
   HfRouting routing = HfRouting::kOwn;
+  int64_t n_dense_layers = 0;    // the first, where config.json can say it by a list alone
   bool choice_bias = false;      // the choice of experts has a bias
   bool choice_bias_row = false;  // which is a matrix of one row
   // What published files have in the place of "model." before the names of tensors.
@@ -110,7 +114,9 @@ struct HfModel {
   // Its files say gelu under hidden_act and mean the form with tanh; hidden_activation goes before.
   bool gelu_is_tanh = false;
   bool stretched_base = false;  // a dynamic scaling may have alpha, which stretches the base
-  bool rotary_dim = false;      // rotary_dim may stand in the place of partial_rotary_factor
+  // Whether partial_rotary_factor is a part of all of a head whose end alone is rotated.
+  bool share_of_whole_head = false;
+  bool rotary_dim = false;  // rotary_dim may stand in the place of partial_rotary_factor
   bool router_gives_scores =
       false;  // its module gives the chosen experts' weights, then the logits
   bool adds_in_feed_forward = false;  // the module of a feed-forward adds the residual stream

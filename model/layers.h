@@ -196,6 +196,26 @@ inline constexpr auto kDots1Layer =
 inline constexpr auto kHunyuanMoeLayer = expert_layer(kHunyuanAttention, kRoutedAndShared);
 inline constexpr auto kOlmoeLayer = expert_layer(normed_attention(W::kQ, W::kKv), kRoutedFfn);
 
+// Attention whose result is multiplied by a sigmoid of a product of its own, between norms.
+constexpr auto afmoe_layer(const auto& ffn) {
+  OpSpec gated = {OpKind::kActivation, C::kGatedAttn, W::kAttended, {C::kAttn, C::kAttnGate}, 2, {},
+                  Presence::kNever};
+  gated.own_activation = ActivationKind::kSigmoid;
+  const auto projections = qkv(C::kAttnNorm, Presence::kOptional);
+  const auto attention = rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional);
+  OpSpec out = attention[3];
+  out.in[0] = C::kGatedAttn;
+  return join(kAttnNorm,
+              std::array{projections[0], linear(C::kAttnGate, C::kAttnNorm, W::kQ, "attn_gate"),
+                         projections[1], projections[2]},
+              qk_norms(W::kHead, W::kHead),
+              std::array{attention[0], attention[1], attention[2], gated, out}, kPostAttnNorm,
+              add_attn(C::kPostAttnNorm), kFfnNorm, ffn, kPostFfnNorm, add_ffn(C::kPostFfnNorm));
+}
+inline constexpr auto kAfmoeLayer = afmoe_layer(kRoutedAndShared);
+inline constexpr auto kAfmoeDense = afmoe_layer(gated_ffn(C::kFfnNorm, Presence::kNever));
+inline constexpr LayerVariant kAfmoeVariants[] = {{.ops = kAfmoeDense, .without = "ffn_gate_inp"}};
+
 inline constexpr auto kPhiMoeLayer =
     join(kBiasedAttnNorm, qkv(C::kAttnNorm, Presence::kOptional),
          rotary_attention(C::kQ, C::kK, Presence::kOptional), add_attn(C::kAttnOut), kBiasedFfnNorm,

@@ -205,7 +205,8 @@ class Lister {
           kStepDeviation);
     }
     if (op.kind == OpKind::kSelect && has_bias(config_.hf, op)) {
-      add(name + ".bias", &op, {model_.routing.n_experts}, 0.0F, kBiasDeviation);
+      add(name + std::string(config_.hf.architecture->choice_bias_suffix), &op,
+          {model_.routing.n_experts}, 0.0F, kBiasDeviation);
     }
   }
 

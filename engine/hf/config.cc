@@ -112,6 +112,7 @@ void refuse_features(const ConfigObject& object, const HfConfig& config) {
   }
   // Networks with layers of one branch say which of these have experts.
   const bool is_routed = config.model->routing == HfRouting::kSoftmax ||
+                         config.model->routing == HfRouting::kNormalised ||
                          config.model->routing == HfRouting::kSigmoid ||
                          has_layers_without_feed_forward(*config.architecture);
   if (!is_routed && object.find(kRouted) != nullptr) {
@@ -291,6 +292,10 @@ void read_multipliers(const ConfigObject& object, const HfConfig& config, Keys& 
     const KeyNames names = kMultiplierNames[i];
     if (is_scale(*config.model, *names.begin())) continue;
     const bool has = (honoured & bit(static_cast<Multiplier>(i))) != 0;
+    if (has && config.architecture->embedding_root) {  // which another key switches off
+      if (!object.flag("mup_enabled")) keys.real(kMultiplierKeys[i], 1.0);
+      continue;
+    }
     const double value = object.positive(names, 1.0);
     if (has) {
       keys.real(kMultiplierKeys[i], value);
@@ -333,9 +338,10 @@ void read_rotation(const ConfigObject& object, HfConfig& config, Keys& keys) {
   }
   if (config.architecture->rope_long_short || config.architecture->temperature ||
       rope.scaling == "yarn") {
-    keys.whole(hyperparameter::kRopeOriginalContext, rope.original_context_length > 0
-                                                         ? rope.original_context_length
-                                                         : config.context_length);
+    const int64_t original =
+        rope.original_context_length > 0 ? rope.original_context_length : config.context_length;
+    keys.whole(hyperparameter::kRopeOriginalContext, original);
+    if (config.architecture->temperature) keys.whole(hyperparameter::kTemperatureSpan, original);
   }
   if (rope.yarn_whole_pairs) {
     keys.own_flag(hyperparameter::own::kYarnWholePairs, *rope.yarn_whole_pairs);

@@ -17,10 +17,15 @@ namespace {
 constexpr char kSharedLength[] = "shared_intermediate_size";  // of HfModel::shared_mlp
 
 // How many layers, the first, have no experts: by number, or by a list, which counts more.
-int64_t leading_dense(const ConfigObject& object) {
+int64_t leading_dense(const ConfigObject& object, const HfConfig& config) {
   constexpr char kList[] = "mlp_layer_types";
   const std::vector<std::string> types = object.texts(kList);
-  if (types.empty()) return object.whole_or_zero("first_k_dense_replace", kMaxLayers);
+  if (types.empty()) {
+    for (const char* key : {"first_k_dense_replace", "num_dense_layers"}) {
+      if (object.default_of(key) != nullptr) return object.whole_or_zero(key, kMaxLayers);
+    }
+    return config.model->n_dense_layers;
+  }
   const auto sparse = std::ranges::find(types, "sparse");
   const bool all_sparse =
       std::all_of(sparse, types.end(), [](auto& type) { return type == "sparse"; });
@@ -86,17 +91,28 @@ void read_shared_and_groups(const ConfigObject& object, HfConfig& config, Keys& 
     keys.whole(hyperparameter::kSharedFeedForwardLength,
                object.whole({"moe_shared_expert_intermediate_size"}, kMaxWidth));
   } else {
-    config.n_dense_layers = leading_dense(object);
+    config.n_dense_layers = leading_dense(object, config);
     keys.whole(hyperparameter::kLeadingDense, config.n_dense_layers);
   }
   keys.whole(hyperparameter::kExpertSharedCount,
              object.whole({"n_shared_experts", "num_shared_experts"}, config.n_experts));
-  keys.real(hyperparameter::kExpertWeightsScale, object.positive({"routed_scaling_factor"}));
+  keys.real(hyperparameter::kExpertWeightsScale,
+            object.positive(
+                {object.own({"routed_scaling_factor", "router_scaling_factor", "route_scale"})}));
   keys.whole(hyperparameter::kExpertGating, sigmoid ? 2 : 1);
-  keys.flag(hyperparameter::kExpertWeightsNorm, sigmoid && object.flag("norm_topk_prob"));
+  constexpr char kNormalised[] = "norm_topk_prob";  // always, of kinds without it
+  keys.flag(hyperparameter::kExpertWeightsNorm,
+            config.model->routing != HfRouting::kSoftmax &&
+                (object.default_of(kNormalised) == nullptr || object.flag(kNormalised)));
   if (object.whole({"moe_layer_freq"}, kMaxLayers, 1) != 1) {
     object.refuse("moe_layer_freq", "is not 1", "Assay computes experts in all later layers");
   }
+  constexpr char kGroups[] = "n_group";
+  if (config.model->routing == HfRouting::kNormalised) {
+    if (object.whole({kGroups}, config.n_experts) == 1) return;
+    object.refuse(kGroups, "is not 1", "Assay runs it with experts in one group");
+  }
+  if (object.default_of(kGroups) == nullptr && sigmoid) return;
   constexpr char kMethod[] = "topk_method";
   const std::string method = object.text({kMethod}, "greedy");
   if (!sigmoid && method == "greedy") return;
@@ -104,7 +120,7 @@ void read_shared_and_groups(const ConfigObject& object, HfConfig& config, Keys& 
     object.refuse(kMethod, fmt::format("is '{}'", method),
                   "Assay computes greedy and group_limited_greedy");
   }
-  keys.whole(hyperparameter::kExpertGroupCount, object.whole({"n_group"}, config.n_experts));
+  keys.whole(hyperparameter::kExpertGroupCount, object.whole({kGroups}, config.n_experts));
   keys.whole(hyperparameter::kExpertGroupUsedCount, object.whole({"topk_group"}, config.n_experts));
 }
 

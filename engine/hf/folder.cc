@@ -159,15 +159,16 @@ class TensorList {
 
   // Numbers that belong to no module of their own: a parameter, without ".weight" in its name.
   void add_vector(const OpSpec& op, const std::string& from, const std::string& to) {
-    const std::string_view path = hf_module(*config_.model, op.tensor_name());
-    if (path.empty()) return;
-    const StoredTensor* stored = weights_.find(from + std::string(path));
-    if (stored == nullptr) return;
-    FormedTensor tensor = readable(*stored);
-    const bool is_row = op.kind == OpKind::kSelect && config_.model->choice_bias_row;
-    if (is_row && tensor.dims.size() == 2 && tensor.dims.back() == 1) tensor.dims.pop_back();
-    const std::string_view suffix = op.kind == OpKind::kSelect ? ".bias" : op.suffix;
-    put(to + std::string(op.tensor) + std::string(suffix), aligned(tensor, content_.made));
+    for (const std::string_view path : hf_modules(*config_.model, op.tensor_name())) {
+      const StoredTensor* stored = weights_.find(from + std::string(path));
+      if (stored == nullptr) continue;
+      FormedTensor tensor = readable(*stored);
+      const bool is_row = op.kind == OpKind::kSelect && config_.model->choice_bias_row;
+      if (is_row && tensor.dims.size() == 2 && tensor.dims.back() == 1) tensor.dims.pop_back();
+      const std::string_view suffix =
+          op.kind == OpKind::kSelect ? config_.architecture->choice_bias_suffix : op.suffix;
+      put(to + std::string(op.tensor) + std::string(suffix), aligned(tensor, content_.made));
+    }
   }
 
   // A number of the activation, which a GGUF file states as a key.

@@ -213,6 +213,19 @@ class RopeReader {
     return *names.begin();
   }
 
+  // Of heads whose end is rotated, the share of that end: all of it, whatever share of the whole
+  // head is stated, which has to give the end.
+  double whole_share(const ConfigObject& place, const char* key) const {
+    const auto end = static_cast<double>(config_.head_dim);
+    const double whole =
+        end + static_cast<double>(object_.whole({"qk_nope_head_dim"}, kMaxSection));
+    const bool is_stated = object_.states(kParameters) || &place == &object_;
+    if (is_stated && std::trunc(place.positive({key}, end / whole) * whole) != end) {
+      place.refuse(key, fmt::format("does not give qk_rope_head_dim, {}", config_.head_dim));
+    }
+    return 1.0;
+  }
+
   // The share of each head that is rotated, and the base.
   void read_plain(const ConfigObject& parameters) {
     const bool is_nested = &parameters != &object_;
@@ -220,7 +233,8 @@ class RopeReader {
     const ConfigObject& place = has_share ? parameters : object_;
     const char* own = name_of({kShare, "rotary_pct"});
     const char* key = has_share ? kShare : own;
-    const double share = place.positive({key}, 1.0);
+    const double share =
+        config_.model->share_of_whole_head ? whole_share(place, key) : place.positive({key}, 1.0);
     const bool proportional = is_nested && is_proportional(parameters);
     if (object_.default_of(own) == nullptr && share != 1.0 && !proportional)
       place.refuse(key, "does not belong to this model_type");
@@ -258,6 +272,11 @@ class RopeReader {
       parameters.refuse(
           parameters.present({"rope_type", "type"}),
           fmt::format("is '{}', which Assay does not compute for '{}'", type, architecture.name));
+    }
+    if (type != "yarn" && type != "default" && scales_scores(architecture.yarn_log_multiplier) &&
+        parameters.find("mscale_all_dim") != nullptr) {
+      parameters.refuse("mscale_all_dim", fmt::format("scales scores, and the type is '{}'", type),
+                        "Assay scales scores so with yarn");
     }
     // Dynamic scaling begins behind the context, where no session goes.
     if (type == "default" || type == "dynamic") return;
@@ -315,7 +334,7 @@ class RopeReader {
             mscale(factor, of_angles) / mscale(factor, of_all);
       }
     }
-    if (config_.architecture->yarn_log_multiplier == YarnLog::kOfScores &&
+    if (scales_scores(config_.architecture->yarn_log_multiplier) &&
         parameters.find("mscale_all_dim") != nullptr) {
       rope_.numbers[hyperparameter::kYarnLogMultiplier] =
           0.1 * parameters.positive({"mscale_all_dim"});

@@ -59,6 +59,10 @@ std::vector<bool> windowed_layers(const ConfigObject& object, const HfConfig& co
   }
   if (!windowed.empty() || config.model->window == HfWindow::kSome) return windowed;
   if (config.model->window == HfWindow::kChunked) return rotated_layers(object, config);
+  if (config.model->window == HfWindow::kListed) {
+    windowed.resize(count);
+    return windowed;
+  }
   const bool has_first = object.default_of("max_window_layers") != nullptr;  // qwen2, qwen3
   const int64_t first = has_first ? object.whole_or_zero("max_window_layers", kMaxWidth) : 0;
   const bool even = config.model->window == HfWindow::kEven;
@@ -115,7 +119,8 @@ void read_window(const ConfigObject& object, HfConfig& config, Keys& keys) {
       keys.flags(hyperparameter::kWindowPattern,
                  std::vector<bool>(static_cast<size_t>(config.n_layers)));
     }
-    if (config.model->model_type == "cohere2" || config.model->model_type == "olmo3") {
+    if (config.model->model_type == "cohere2" || config.model->model_type == "olmo3" ||
+        config.model->model_type == "afmoe") {
       object.refuse("sliding_window", "is null", "Assay runs it with a window only");
     }
     return;

@@ -9,11 +9,14 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import torch
 import transformers
 from assay_tap import attach
-from transformers import AutoModelForCausalLM, DynamicCache
+from transformers import AutoModelForCausalLM, DynamicCache, Mistral4Config
+from transformers.models.mistral4.modeling_mistral4 import Mistral4ForCausalLM
 
 import surfaces
 from protocol import main, refusals
 
+# In published files it is the text part of a model of images and text, which alone is listed.
+AutoModelForCausalLM.register(Mistral4Config, Mistral4ForCausalLM, exist_ok=True)
 DTYPE = "bfloat16" if "bfloat16" in sys.argv else "float32"
 ATTENTION = "sdpa" if "sdpa" in sys.argv else "eager"
 

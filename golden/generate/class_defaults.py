@@ -59,6 +59,8 @@ def rotation(config_class):
         result |= {name: whole[key] for name in names if key in whole and parameters(**{name: PROBE})[0][key] == PROBE}
     if not result.keys() & set(OF_ROTATION["partial_rotary_factor"]) and reads_share(config_class):
         result["partial_rotary_factor"] = 1.0
+    if local and "rope_theta" not in result:  # which is read of each kind of layers alone
+        return {"rope_parameters": {"full_attention": whole, "sliding_attention": local}}
     if local:
         result["rope_local_base_freq"] = local["rope_theta"]
     if whole.get("rope_type", "default") != "default":

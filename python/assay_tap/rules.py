@@ -100,7 +100,7 @@ class _Layer:
         if kind == "heads" and inputs == ["q_and_gate"]:
             return self._half_of_heads(out)
         if kind == "attention" and self._has("gated_attn"):  # no module reads it
-            attention = self._rules["q_and_gate"].module.rpartition(".")[0]
+            attention = self._rules["attn_gate"].module.rpartition(".")[0]
             return Rule(attention, "", calls=ATTENTION, change=lambda result: first(result).flatten(2))
         if kind == "ssm" and self._has("ssm_gated"):  # no module reads it
             return Rule(f"{self._layer}.{self._block('linear_z')}", "", calls=SCAN, change=lambda result: first(result).flatten(2))

@@ -1,24 +1,38 @@
 """Small models of transformers, for tests of the taps."""
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "golden"))
+
 try:
     import torch
     import transformers
+
+    from generate.causal_lm import AutoModelForCausalLM
 except ImportError:
     torch = None
 
 TINY = dict(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, head_dim=8)
 TINY |= dict(num_key_value_heads=2, pad_token_id=None, bos_token_id=None, eos_token_id=None)
 OWN_NAMES = dict.fromkeys(("gpt2", "gpt_bigcode"), dict(n_inner=48, n_positions=64))
-LATENT = ("deepseek_v2", "deepseek_v3")
-ROUTED = ("glm4_moe", "dots1", *LATENT)
+LATENT = ("deepseek_v2", "deepseek_v3", "glm4_moe_lite", "mistral4")
+ROUTED = ("glm4_moe", "dots1", "solar_open", *LATENT)
 EXPERTS = ("mixtral", "qwen3_moe", "olmoe", "granitemoe", "gpt_oss", "minimax_m2", "ernie4_5_moe", "qwen2_moe")
-EXPERTS += ("lfm2_moe", "qwen3_5_moe_text", "qwen3_next", "granitemoehybrid", *ROUTED)
+EXPERTS += ("mellum", "afmoe", "hy_v3", "lfm2_moe", "qwen3_5_moe_text", "qwen3_next", "granitemoehybrid", *ROUTED)
 OWN_NAMES |= {kind: dict(num_local_experts=4, num_experts=4, num_experts_per_tok=2) for kind in EXPERTS}
 SIZES = dict(n_routed_experts=4, n_group=1, topk_group=1, first_k_dense_replace=0, moe_intermediate_size=16)
-OWN_NAMES |= dict.fromkeys(ROUTED, SIZES | dict(num_experts_per_tok=2, n_shared_experts=1))
+OWN_NAMES |= {kind: SIZES | dict(num_experts_per_tok=2, n_shared_experts=1) for kind in ROUTED}
 OWN_NAMES["ernie4_5_moe"] = dict(moe_num_experts=4, moe_k=2, moe_num_shared_experts=1, moe_layer_start_index=0)
 OWN_NAMES["ernie4_5_moe"] |= dict(moe_intermediate_size=16)
 OWN_NAMES["lfm2_moe"] |= dict(moe_intermediate_size=16, num_dense_layers=0, layer_types=["conv", "conv"])
+OWN_NAMES["glm4_moe_lite"] |= dict(mlp_layer_types=["sparse"] * 2)
+OWN_NAMES["afmoe"] |= dict(moe_intermediate_size=16, num_shared_experts=1, num_dense_layers=0, mup_enabled=True)
+OWN_NAMES["afmoe"] |= dict(attn_implementation="eager")  # whose result no module gives, nor reads
+OWN_NAMES["hy_v3"] |= dict(moe_intermediate_size=16, num_shared_experts=1, mlp_layer_types=["sparse"] * 2)
+OWN_NAMES["mellum"] |= dict(moe_intermediate_size=16)
+PLAIN_ROTATION = dict(rope_type="yarn", rope_theta=10000.0, factor=1.0, llama_4_scaling_beta=0.0)
+OWN_NAMES["mistral4"] |= dict(rope_parameters=PLAIN_ROTATION | dict(original_max_position_embeddings=64))
 OWN_NAMES["qwen2_moe"] |= dict(moe_intermediate_size=16, shared_expert_intermediate_size=24)
 OWN_NAMES["qwen3_5_text"] = dict(linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=8)
 OWN_NAMES["qwen3_5_text"] |= dict(linear_value_head_dim=6, layer_types=["linear_attention"] * 2)
@@ -43,7 +57,7 @@ SIZES = dict(q_lora_rank=20, kv_lora_rank=16, qk_nope_head_dim=12, qk_rope_head_
 OWN_NAMES |= {kind: OWN_NAMES[kind] | SIZES | dict(num_key_value_heads=4) for kind in LATENT}
 SCALES = dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=2.5)
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6]
-HAS_OWN_HEAD_DIM = ("falcon", "mpt", "phimoe", "gpt_neox", "gpt2", "gpt_bigcode", "phi", "stablelm")  # hidden_size / heads
+HAS_OWN_HEAD_DIM = ("falcon", "mistral4", "mpt", "phimoe", "gpt_neox", "gpt2", "gpt_bigcode", "phi", "stablelm")  # hidden_size / heads
 
 
 def model_of(kind, **settings):
@@ -53,7 +67,7 @@ def model_of(kind, **settings):
         del given["head_dim"]
     torch.manual_seed(1)
     config = transformers.CONFIG_MAPPING[kind](**given)
-    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    model = AutoModelForCausalLM.from_config(config).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.normal_(std=0.3)

@@ -213,7 +213,7 @@ class ReadyRules(unittest.TestCase):
                 with self.subTest(kind):
                     self.assertEqual(layer["router"].shape, (len(TOKENS), 4))
                     self.assertFalse(WITHIN_EXPERTS & set(layer))
-                    expected = layer["attn_residual"] + branch * layer["ffn_out"]
+                    expected = layer["attn_residual"] + branch * layer.get("post_ffn_norm", layer["ffn_out"])
                     np.testing.assert_allclose(layer["output"], expected, atol=1e-5)
 
     def test_positions_follow_the_cache(self):

@@ -43,6 +43,7 @@ SSM = {"linear_z", "linear_conv", "ssm_xbc", "ssm_dt", "ssm_norm"}
 ABSORBED = NO_OUT | {"q_rope", "k", "k_rope", "v", "kv_b"}
 
 GOLDENS = {
+    "afmoe": set(),
     "apertus": set(),
     "arcee": set(),
     "cohere2": PARALLEL,
@@ -109,6 +110,10 @@ SYNTHETIC = {
     "deepseek2-lite": ("family_deepseek_v2", {"num_hidden_layers": 27}, NO_OUT | {"k"}),
     "exaone4": ("family_exaone4", {"num_hidden_layers": 64, "layer_types": WINDOWS * 16}, POST_NORMS),
     "gemma": ("family_gemma", {}, NO_OUT),
+    "hy_v3": ("family_hy_v3", {}, {"q_norm", "k_norm", "q_rope", "k_rope"}),
+    # Not the golden, of whose scale llama.cpp takes another.
+    "mistral4": ("family_mistral4", {}, NO_OUT | {"k"}),
+    "mellum": ("family_mellum", {}, NO_OUT),
     "gpt-oss": ("family_gpt_oss", {}, set()),
     "gptneox-sequential": ("sequential_residual", {}, NO_OUT),
     "granitemoe-without-shared": ("family_granitemoe", {}, set()),

@@ -95,7 +95,8 @@ constexpr const char* kLlamaCppNames =
     "shared_expert_gate_sigmoid-1 ffn_shexp_gated-1 mamba2_y_add_d-1 mamba_out-1 "
     "nemotron_h_block_out-1 ffn_moe_relu_sqr-1 Qcur-post-rope-1 "
     "Kcur-post-rope-1 ssm_out-1 layer_out-1 ffn_mlp-1 Qcur_norm-1 "
-    "Kcur_norm-1 ffn_moe_weighted-1 ffn_moe_shexp-1 ffn_moe_out_merged-1";
+    "Kcur_norm-1 ffn_moe_weighted-1 ffn_moe_shexp-1 ffn_moe_out_merged-1 inp_embd_scaled "
+    "attn_gate_proj-1 Qcur_rope-1 Kcur_rope-1 attn_o_proj-1 ffn_dense_out-1 ffn_shared_out-1";
 
 // Breaks if llama.cpp's map were refused for an architecture of Assay's, or gave a checkpoint from
 // two choices: of the records that are then taken one is another tensor. Which is which,
@@ -122,7 +123,8 @@ TEST_F(NameMapTest, LlamaCppHasOneChoiceOfEachCheckpoint) {
   }
   EXPECT_THAT(
       error_of([] { NameMap::load("llama.cpp:arch=mamba"); }),
-      HasSubstr("A is one of apertus, arcee, cohere2, command-r, deepseek2, dots1, ernie4_5"));
+      HasSubstr(
+          "A is one of afmoe, apertus, arcee, cohere2, command-r, deepseek2, dots1, ernie4_5"));
 }
 
 // Breaks if an architecture of Assay's were left out of the map, or had the names of another: what
@@ -173,7 +175,8 @@ TEST_F(NameMapTest, TransformersRejectsAnUnknownArchitecture) {
       error_of([&] { map.set_arch("mamba"); }),
       AllOf(
           HasSubstr("transformers: the map knows no architecture 'mamba'"),
-          HasSubstr("transformers:arch=A, where A is one of apertus, arcee, cohere2, command-r")));
+          HasSubstr(
+              "transformers:arch=A, where A is one of afmoe, apertus, arcee, cohere2, command-r")));
   const NameMap unknown = NameMap::load("transformers");
   for (const char* name : {"lm_head", "model.embed_tokens", "model.layers.0.self_attn.k_proj",
                            "model.layers.0.post_attention_layernorm"}) {
@@ -207,7 +210,7 @@ TEST_F(NameMapTest, RejectsBadMaps) {
   EXPECT_THAT(
       error_of([] { NameMap::load("transformers:arch=zz"); }),
       AllOf(HasSubstr("no architecture 'zz'; give --map transformers:arch=A, where A is one "
-                      "of apertus, arcee, cohere2, command-r, deepseek2"),
+                      "of afmoe, apertus, arcee, cohere2, command-r, deepseek2"),
             HasSubstr("olmo2, olmoe, phi2, phi3")));
   EXPECT_THAT(error_of([] { NameMap::load("transformers:head_dim=-2"); }), HasSubstr("head_dim"));
   EXPECT_THAT(failure("{"), HasSubstr("not valid JSON at byte"));

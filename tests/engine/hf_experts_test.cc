@@ -41,6 +41,56 @@ TEST(HfExperts, LayersWithoutAreTheFirst) {
   }
 }
 
+// Breaks if a number that transformers does not read of these counted, or one that it reads did
+// not.
+TEST(HfExperts, LayersWithoutAreAsEachClassSaysIt) {
+  const auto dense = [](const std::string& type, const std::string& more) {
+    return config_of_type(type, R"(, "moe_intermediate_size": 3, "num_experts_per_tok": 2)" + more)
+        .n_dense_layers;
+  };
+  EXPECT_EQ(dense("hy_v3", R"(, "first_k_dense_replace": 2)"), 1);
+  EXPECT_EQ(dense("hy_v3", R"(, "mlp_layer_types": ["sparse", "sparse", "sparse", "sparse"])"), 0);
+  EXPECT_EQ(dense("afmoe", R"(, "num_dense_layers": 2)"), 2);
+  EXPECT_EQ(dense("solar_open", R"(, "n_routed_experts": 4, "first_k_dense_replace": 2)"), 0);
+}
+
+// Breaks if layers that a file without a window has by default were rotated, or others were not.
+TEST(HfExperts, TrinityHasAWindow) {
+  EXPECT_THAT(
+      [] {
+        config_of_type("afmoe", R"(, "moe_intermediate_size": 3, "num_experts_per_tok": 2,
+                                    "sliding_window": null)");
+      },
+      ThrowsMessage<Error>(HasSubstr("key 'sliding_window' is null; Assay runs it with a window")));
+}
+
+// Breaks if groups of a softmax were scored otherwise than transformers scores them.
+TEST(HfExperts, MistralSmall4HasOneGroup) {
+  const std::string sizes =
+      R"(, "moe_intermediate_size": 3, "n_routed_experts": 4, "num_experts_per_tok": 2)";
+  EXPECT_EQ(config_of_type("mistral4", sizes).n_dense_layers, 0);
+  EXPECT_THAT([&] { config_of_type("mistral4", sizes + R"(, "n_group": 2)"); },
+              ThrowsMessage<Error>(HasSubstr("key 'n_group' is not 1")));
+}
+
+// Breaks if the share of a whole head, which gives the end that is rotated, were taken of that end.
+TEST(HfExperts, MistralSmall4RotatesTheEndOfEachHead) {
+  const auto read = [](const std::string& share) {
+    return config_of_type(
+        "mistral4",
+        R"(, "moe_intermediate_size": 3, "n_routed_experts": 4, "num_experts_per_tok": 2,
+            "qk_nope_head_dim": 12, "qk_rope_head_dim": 4, "rope_parameters": {"rope_type": "yarn",
+            "rope_theta": 100.0, "factor": 2.0, "original_max_position_embeddings": 8,
+            "llama_4_scaling_beta": 0.5)" +
+            share + "}");
+  };
+  EXPECT_EQ(read("").rotary_dim, 4);
+  EXPECT_EQ(read(R"(, "partial_rotary_factor": 0.25)").rotary_dim, 4);
+  EXPECT_THAT([&] { read(R"(, "partial_rotary_factor": 0.5)"); },
+              ThrowsMessage<Error>(
+                  HasSubstr("key 'partial_rotary_factor' does not give qk_rope_head_dim, 4")));
+}
+
 // Breaks if the first of a list were taken for all, or a width that transformers does not compute.
 TEST(HfExperts, NumbersOfLayersMayBeLists) {
   const HfConfig read = config_of_type("hunyuan_v1_moe", R"(, "moe_topk": [3, 3, 3, 3])");

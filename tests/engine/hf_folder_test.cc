@@ -330,9 +330,9 @@ TEST_F(HfFolder, OfImagesAndTextTheTextIsTheModel) {
               HasSubstr("config.json: key 'quantization_config' asks for"));
   EXPECT_THAT(refusal(R"({"model_type": "mistral3"})", published),
               HasSubstr("config.json: key 'text_config' is missing"));
-  EXPECT_THAT(refusal(R"({"model_type": "mistral3", "text_config": {"model_type": "mistral4"}})",
+  EXPECT_THAT(refusal(R"({"model_type": "mistral3", "text_config": {"model_type": "mistral9"}})",
                       published),
-              HasSubstr("config.json, text_config: key 'model_type' is 'mistral4'"));
+              HasSubstr("config.json, text_config: key 'model_type' is 'mistral9'"));
 }
 
 TEST_F(HfFolder, ShardsAreOneModel) {

@@ -22,11 +22,12 @@ FAR = 2e-5  # both compute in float32; each alone is within 2e-6 of float64
 if not MISSING:
     import numpy as np
     import torch
-    from transformers import CONFIG_MAPPING, AutoModelForCausalLM
+    from transformers import CONFIG_MAPPING
     from transformers.utils import logging
 
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "golden"))
     from generate import class_defaults
+    from generate.causal_lm import AutoModelForCausalLM
 
 USUAL = {
     **{"vocab_size": 128, "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4},
@@ -109,6 +110,28 @@ OF_TYPE = {
     "deepseek_v3": LATENT,
     "minimax_m2": {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 16},
     "dots1": SIGMOID,
+    "solar_open": SIGMOID | {"head_dim": 16},
+    "glm4_moe_lite": LATENT,
+    "mistral4": LATENT
+    | {
+        **{"n_group": 1, "topk_group": 1},
+        "rope_parameters": {
+            **{"rope_type": "yarn", "rope_theta": 1000.0, "factor": 8.0, "original_max_position_embeddings": 5},
+            **{"beta_fast": 0.5, "beta_slow": 0.1, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.4},
+        },
+    },
+    "afmoe": {
+        **{"num_experts": 4, "num_experts_per_tok": 2, "num_shared_experts": 1, "moe_intermediate_size": 32},
+        **{"head_dim": 16, "sliding_window": 6, "mup_enabled": True},
+    },
+    "hy_v3": {
+        **{"num_experts": 4, "num_experts_per_tok": 2, "num_shared_experts": 1, "moe_intermediate_size": 32},
+        "head_dim": 16,
+    },
+    "mellum": {
+        **{"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "head_dim": 16},
+        **{"sliding_window": 6, "layer_types": ["sliding_attention", "full_attention"] * 2},
+    },
     "ernie4_5_moe": {
         **{"moe_num_experts": 4, "moe_k": 2, "moe_num_shared_experts": 1, "moe_intermediate_size": 32},
         **{"moe_layer_start_index": 1, "moe_layer_interval": 1},

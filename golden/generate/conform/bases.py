@@ -298,6 +298,45 @@ BASES = {
         norm_topk_prob=True, scoring_func="sigmoid", attention_bias=False, rope_theta=10000.0, rope_scaling=None,
         **UNTIED
     ),
+    "glm4_moe_lite": common(
+        "Glm4MoeLiteForCausalLM", "glm4_moe_lite", **RMS, num_key_value_heads=2, first_k_dense_replace=1, mlp_layer_types=["dense", "sparse"],
+        kv_lora_rank=32, q_lora_rank=40, qk_nope_head_dim=48, qk_rope_head_dim=16, v_head_dim=32, n_routed_experts=4,
+        n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=80, topk_method="noaux_tc", n_group=1,
+        topk_group=1, routed_scaling_factor=1.0, norm_topk_prob=True, scoring_func="sigmoid", attention_bias=False,
+        rope_theta=10000.0, rope_scaling=None, num_nextn_predict_layers=0, **UNTIED
+    ),
+    "mistral4": common(
+        "Mistral4ForCausalLM", "mistral4", **RMS, num_key_value_heads=2, first_k_dense_replace=0, kv_lora_rank=32,
+        q_lora_rank=40, qk_nope_head_dim=48, qk_rope_head_dim=16, v_head_dim=32, n_routed_experts=4, n_shared_experts=1,
+        num_experts_per_tok=2, moe_intermediate_size=80, n_group=1, topk_group=1, routed_scaling_factor=1.0,
+        norm_topk_prob=True, attention_bias=False, rope_interleave=True, rope_parameters=dict(
+            type="yarn", rope_type="yarn", rope_theta=10000.0, factor=1.0, original_max_position_embeddings=512,
+            beta_fast=32.0, beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.125
+        ), **UNTIED
+    ),
+    "afmoe": common(
+        "AfmoeForCausalLM", "afmoe", **RMS, num_hidden_layers=4, head_dim=32, rope_theta=10000.0, rope_scaling=None,
+        sliding_window=512, global_attn_every_n_layers=4, layer_types=["sliding_attention"] * 3 + ["full_attention"],
+        num_dense_layers=1, num_experts=4, num_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=80,
+        route_norm=True, route_scale=1.0, score_func="sigmoid", mup_enabled=True, n_group=1, topk_group=1, **UNTIED
+    ),
+    "solar_open": common(
+        "SolarOpenForCausalLM", "solar_open", **RMS, head_dim=32, partial_rotary_factor=1.0, rope_theta=10000.0, rope_scaling=None,
+        n_routed_experts=4, n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=80, n_group=1, topk_group=1,
+        routed_scaling_factor=1.0, norm_topk_prob=True, attention_bias=False, **UNTIED
+    ),
+    "hy_v3": common(
+        "HYV3ForCausalLM", "hy_v3", **RMS, head_dim=32, rope_parameters=dict(rope_type="default", rope_theta=10000.0),
+        num_experts=4, num_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=80, first_k_dense_replace=1,
+        router_scaling_factor=1.0, route_norm=True, qk_norm=True, num_nextn_predict_layers=0, **UNTIED
+    ),
+    "mellum": common(
+        "MellumForCausalLM", "mellum", **RMS | dict(rms_norm_eps=1e-6), num_hidden_layers=4, head_dim=32, rope_parameters=dict(
+            full_attention=dict(rope_type="default", rope_theta=10000.0),
+            sliding_attention=dict(rope_type="default", rope_theta=10000.0)
+        ), sliding_window=512, layer_types=["sliding_attention"] * 3 + ["full_attention"], num_experts=4,
+        num_experts_per_tok=2, moe_intermediate_size=80, norm_topk_prob=True, attention_bias=False, **UNTIED
+    ),
     "olmo3": common(
         "Olmo3ForCausalLM", "olmo3", **RMS | dict(rms_norm_eps=1e-6), rope_theta=10000.0, rope_scaling=None,
         sliding_window=512, layer_types=["sliding_attention", "full_attention"], attention_bias=False, **UNTIED

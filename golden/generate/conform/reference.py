@@ -7,8 +7,9 @@ from pathlib import Path
 import torch
 import transformers
 from safetensors import safe_open
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig
 
+from ..causal_lm import AutoModelForCausalLM
 from ..families import oracle
 from ..families.doubles import doubles
 from .case import first_match

@@ -81,6 +81,19 @@ def with_jitter(set_parameters):
     return set_gguf_parameters
 
 
+def with_temperature(set_parameters):
+    """Mistral Small 4's set_gguf_parameters, with the scale of queries by position, which llama.cpp reads and the
+    converter does not write."""
+
+    def set_gguf_parameters(self):
+        set_parameters(self)
+        scaling = self.rope_parameters
+        self.gguf_writer.add_attn_temperature_scale(scaling["llama_4_scaling_beta"])
+        self.gguf_writer.add_attn_temperature_length(scaling["original_max_position_embeddings"])
+
+    return set_gguf_parameters
+
+
 def main(folder, out, vocabulary, type_name, published=None):
     source = os.environ.get("ASSAY_LLAMA_CPP")
     if not source or not (Path(source) / "conversion").is_dir():
@@ -99,7 +112,8 @@ def main(folder, out, vocabulary, type_name, published=None):
         tokens = {str(i): i for i in range(params["vocab_size"])}
         (copy / "tokenizer.json").write_text(json.dumps({"model": {"vocab": tokens}, "added_tokens": []}))
         kind = conversion.get_model_class(published or get_model_architecture(params, ModelType.TEXT))
-        kind = getattr(kind, "Ministral3Model", kind)  # to which Mistral3Model leaves all
+        # To which Mistral3Model leaves all.
+        kind = getattr(kind, "Mistral4Model" if params["model_type"] == "mistral4" else "Ministral3Model", kind)
         kind.no_mtp = True  # transformers leaves out the layers that predict further tokens
         kind.set_vocab = SET_VOCAB.get(vocabulary) or given_vocabulary(vocabulary)
         kind.modify_tensors = with_returned(kind.modify_tensors)
@@ -116,7 +130,7 @@ def main(folder, out, vocabulary, type_name, published=None):
         if params["model_type"] == "granitemoehybrid":
             kinds = {"linear_attention": "mamba", "full_attention": "attention"}
             params["layer_types"] = [kinds.get(each, each) for each in params["layer_types"]]
-        if params["model_type"] == "exaone_moe":
+        if params["model_type"] in ("exaone_moe", "glm4_moe_lite"):
             params["scoring_func"] = "sigmoid"  # which published files state, and transformers' class does not know
         if params["model_type"] == "hunyuan_v1_moe":  # published files have lists, of all layers
             used = params.get("moe_topk", params.get("num_experts_per_tok"))
@@ -131,6 +145,8 @@ def main(folder, out, vocabulary, type_name, published=None):
                     params.pop(key, None)  # or it is taken for a mixture of experts
         if params["model_type"] == "llama4_text":
             kind.set_gguf_parameters = with_chunks(kind.set_gguf_parameters)
+        if params["model_type"] == "mistral4":
+            kind.set_gguf_parameters = with_temperature(kind.set_gguf_parameters)
         if params["model_type"] == "phimoe":
             kind.set_gguf_parameters = with_jitter(kind.set_gguf_parameters)
         kind(copy, file_type, Path(out), hparams=params).write()

@@ -34,6 +34,7 @@ SIGMOID = dict(
     norm_topk_prob=True,
     rms_norm_eps=0.046875,
 )
+NO_DENSE = {key: SIGMOID[key] for key in SIGMOID if key not in ("intermediate_size", "first_k_dense_replace")}
 # Granite 4.0 H.
 MAMBA = dict(
     layer_types=["linear_attention", "full_attention", "linear_attention"],
@@ -174,6 +175,71 @@ EXPERTS = (
             rope_parameters=rope(34567.0, partial_rotary_factor=0.5), tie_word_embeddings=False
         ),
         GAIN | {"embed_tokens": 3.0},
+        golden=False,
+    ),
+    Family(
+        "solar-open", "SolarOpenConfig", 271,
+        HEADS | NO_DENSE | dict(
+            routed_scaling_factor=1.375, rope_parameters=rope(23456.0, partial_rotary_factor=1.0),
+            tie_word_embeddings=False
+        ),
+        GAIN | {"embed_tokens": 3.0},
+        golden=False,
+    ),
+    Family(
+        "glm4moe-lite", "Glm4MoeLiteConfig", 272,
+        LATENT | dict(
+            q_lora_rank=32, n_group=1, topk_group=1, routed_scaling_factor=1.375, norm_topk_prob=True,
+            mlp_layer_types=["dense", "sparse"], rope_parameters=rope(23456.0), rope_interleave=True
+        ),
+        GAIN | {"embed_tokens": 3.0},
+        golden=False,
+    ),
+    Family(
+        "mistral4", "Mistral4Config", 273,
+        LATENT | dict(
+            hidden_size=32, q_lora_rank=24, n_shared_experts=1, n_group=1, topk_group=1, routed_scaling_factor=1.375,
+            norm_topk_prob=True, rope_parameters=yarn(
+                16.0, 345.0, 16, beta_fast=0.5, beta_slow=0.125, mscale=1.0, mscale_all_dim=0.75,
+                llama_4_scaling_beta=0.375
+            ), rope_interleave=True
+        ),
+        GAIN | {"embed_tokens": 3.0},
+        published="Ministral3ForCausalLM",
+        proof=dict(rope_parameters=yarn(16.0, 345.0, 16, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.375)),
+    ),
+    Family(
+        "afmoe", "AfmoeConfig", 274,
+        HEADS | dict(
+            hidden_size=32, num_hidden_layers=4, head_dim=12, intermediate_size=48, moe_intermediate_size=16,
+            num_experts=5, num_experts_per_tok=2, num_shared_experts=2, num_dense_layers=1, route_scale=1.375,
+            route_norm=True, mup_enabled=True, rms_norm_eps=0.046875, sliding_window=8, global_attn_every_n_layers=4,
+            layer_types=["sliding_attention"] * 3 + ["full_attention"], rope_parameters=rope(23456.0),
+            tie_word_embeddings=False
+        ),
+        GAIN | {"embed_tokens": 0.5},
+    ),
+    Family(
+        "hy_v3", "HYV3Config", 275,
+        HEADS | dict(
+            hidden_size=32, head_dim=12, intermediate_size=64, moe_intermediate_size=24, num_experts=6,
+            num_experts_per_tok=2, num_shared_experts=2, mlp_layer_types=["dense", "sparse"],
+            router_scaling_factor=1.375, rms_norm_eps=0.046875, rope_parameters=rope(23456.0),
+            tie_word_embeddings=False
+        ),
+        GAIN | {"embed_tokens": 3.0},
+        golden=False,
+    ),
+    Family(
+        "mellum", "MellumConfig", 276,
+        HEADS | dict(
+            hidden_size=32, num_hidden_layers=4, head_dim=12, intermediate_size=48, moe_intermediate_size=16,
+            num_experts=5, num_experts_per_tok=3, norm_topk_prob=True, rms_norm_eps=0.046875, sliding_window=8,
+            layer_types=["sliding_attention"] * 3 + ["full_attention"], rope_parameters={
+                "sliding_attention": rope(12345.0), "full_attention": yarn(8.0, 12345.0, 64)
+            }, tie_word_embeddings=False
+        ),
+        GAIN,
         golden=False,
     ),
     Family(

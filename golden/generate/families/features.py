@@ -371,6 +371,49 @@ FEATURES = {
     "qwen3next": LINEAR_MOE,
     "glm4moe": GLM4_MOE | {"norms of heads": dict(use_qk_norm=False)},
     "glm4moe-air": GLM4_MOE,
+    "solar-open": SIGMOID | {"rotary base": base(10000.0)},
+    "glm4moe-lite": LATENT | {"weights of experts add up to 1": dict(norm_topk_prob=False), "rotary base": base(10000.0)},
+    "mistral4": LATENT
+    | {
+        "weights of experts add up to 1": dict(norm_topk_prob=False),
+        "scaling": dict(rope_parameters=MINISTRAL | dict(factor=1.0)),
+        "scale of scores": dict(rope_parameters=MINISTRAL | dict(mscale_all_dim=0.0)),
+        "fast bound": dict(rope_parameters=MINISTRAL | dict(beta_fast=32.0)),
+        "slow bound": dict(rope_parameters=MINISTRAL | dict(beta_slow=1.0)),
+        "scale of queries by position": dict(rope_parameters=MINISTRAL | dict(llama_4_scaling_beta=0.0)),
+    },
+    "afmoe": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "rotary base": base(10000.0),
+        "experts of a token": dict(num_experts_per_tok=3),
+        "routed scale": dict(route_scale=1.0),
+        "root of the width": dict(mup_enabled=False),
+        "windows, and global layers without rotation": dict(layer_types=["sliding_attention"] * 4),
+        "width of the windows": dict(sliding_window=7),
+    },
+    "hy_v3": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "rotary base": base(10000.0),
+        "experts of a token": dict(num_experts_per_tok=3),
+        "routed scale": dict(router_scaling_factor=1.0),
+    },
+    "mellum": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "experts of a token": dict(num_experts_per_tok=2),
+        "weights of experts add up to 1": dict(norm_topk_prob=False),
+        "windows": dict(layer_types=FULL * 4),
+        "width of the windows": dict(sliding_window=7),
+        "layers without a window": dict(layer_types=["sliding_attention"] * 4),
+        "base in windows": dict(
+            rope_parameters={"sliding_attention": rope(10000.0), "full_attention": yarn(8.0, 12345.0, 64)}
+        ),
+        "scaling in global layers": dict(
+            rope_parameters={"sliding_attention": rope(12345.0), "full_attention": rope(12345.0)}
+        ),
+        "no scaling in windows": dict(
+            rope_parameters={"sliding_attention": yarn(8.0, 12345.0, 64), "full_attention": yarn(8.0, 12345.0, 64)}
+        ),
+    },
 }
 
 LENGTHS = (
@@ -395,6 +438,8 @@ NOT_BY_LLAMA_CPP = {
     "with these, as published, it is within 2e-6 of float64",
     "phimoe": "llama.cpp computes RMSNorm with a bias in place of LayerNorm, and weighs experts by a softmax over all, "
     "divided by the sum of those used, in place of SparseMixer",
+    "mistral4": "llama.cpp takes 32 and 1 for the bounds of YaRN's ramp and 1 for the mscale of the angles; with these, and "
+    "with 1 for that of the scores, as published, it is within 2e-6 of float64",
     "command-r-plus": "llama.cpp loads norms of heads with 64 layers only; so many, it is within 1e-6 of float64",
 }
 GELU_NOTES = {

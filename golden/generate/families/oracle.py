@@ -5,8 +5,8 @@ import re
 import numpy as np
 import torch
 import transformers
-from transformers import AutoModelForCausalLM
 
+from ..causal_lm import AutoModelForCausalLM
 from . import weights
 from .doubles import NarrowTensors, doubles
 from .family import COMMON, float32

@@ -82,6 +82,13 @@ NO_CHOICE_BIAS = misread(
     }
 )
 NO_ROUTED_SCALE = misread("router_scale", "leaves routed_scaling_factor out", {"routed_scaling_factor": 1.0})
+BASE_OF_PARAMETERS = misread(
+    "rope_base", "takes the rotary base for 10000", {"rope_parameters": {"rope_theta": 10000.0}}
+)
+MINISTRAL = (
+    misread("rope_scaling", "takes the angles without scaling", {"rope_parameters": {"factor": 1.0}}),
+    misread("rope_position", "does not scale queries by position", {"rope_parameters": {"llama_4_scaling_beta": 1e-9}}),
+)
 NO_HEAD_NORMS = misread(
     "qk_norm", "ignores the weights of the norms of q and k", tensors={"*_layernorm.weight": 1.0}
 )
@@ -325,9 +332,7 @@ FAMILIES = [
     family("ernie4_5", "ERNIE 4.5", BASE_10000, rope_theta=500000.0),
     family("hunyuan_v1_dense", "Hunyuan", NO_HUNYUAN_NORMS, NO_ALPHA),
     family(
-        "ministral3", "Ministral 3",
-        misread("rope_scaling", "takes the angles without scaling", {"rope_parameters": {"factor": 1.0}}),
-        misread("rope_position", "does not scale queries by position", {"rope_parameters": {"llama_4_scaling_beta": 1e-9}}),
+        "ministral3", "Ministral 3", *MINISTRAL,
         rope_parameters=dict(factor=16.0, original_max_position_embeddings=4, llama_4_scaling_beta=0.5),
     ),
     family(
@@ -337,6 +342,42 @@ FAMILIES = [
     family(
         "glm4_moe", "GLM-4.5", NO_BIASES, ALL_DIMENSIONS, NO_NORM_WEIGHTS, NO_CHOICE_BIAS, NO_SHARED_EXPERTS, NO_ROUTED_SCALE,
         UNCHANGED_WEIGHTS, use_qk_norm=True, routed_scaling_factor=2.5,
+    ),
+    family(
+        "glm4_moe_lite", "GLM-4.7-Flash", BASE_10000, NO_CHOICE_BIAS, NO_SHARED_EXPERTS, NO_ROUTED_SCALE,
+        UNCHANGED_WEIGHTS, rope_theta=1000000.0, routed_scaling_factor=2.5,
+    ),
+    family(
+        "solar_open", "Solar Open", BASE_10000, NO_CHOICE_BIAS, NO_SHARED_EXPERTS, NO_ROUTED_SCALE, UNCHANGED_WEIGHTS,
+        rope_theta=1000000.0, routed_scaling_factor=2.5,
+    ),
+    family(
+        "mistral4", "Mistral Small 4", *MINISTRAL, NO_SHARED_EXPERTS, NO_ROUTED_SCALE, UNCHANGED_WEIGHTS,
+        rope_parameters=dict(factor=16.0, original_max_position_embeddings=4, llama_4_scaling_beta=0.5),
+        routed_scaling_factor=2.5,
+    ),
+    family(
+        "afmoe", "Trinity", BASE_10000, NO_NORM_WEIGHTS, ALL_ROTATED, NO_WINDOW, NO_CHOICE_BIAS, NO_SHARED_EXPERTS,
+        misread("router_scale", "leaves route_scale out", {"route_scale": 1.0}),
+        misread("embedding_scale", "does not multiply embeddings by the root of their width", {"mup_enabled": False}),
+        misread("activation_kind", "takes a half for the gate of attention", tensors={"*self_attn.gate_proj.weight": 0.0}),
+        rope_theta=1000000.0, sliding_window=4, route_scale=2.5,
+    ),
+    family(
+        "hy_v3", "Hunyuan 3", BASE_OF_PARAMETERS, NO_NORM_WEIGHTS, NO_CHOICE_BIAS,
+        misread("shared_expert", "leaves the shared expert out", tensors={"*shared_*.down_proj.weight": 0.0}),
+        misread("router_scale", "leaves router_scaling_factor out", {"router_scaling_factor": 1.0}),
+        rope_parameters=dict(rope_theta=1000000.0), router_scaling_factor=2.5,
+    ),
+    family(
+        "mellum", "Mellum 2", NO_NORM_WEIGHTS, NO_WINDOW, UNCHANGED_WEIGHTS, ONE_EXPERT, ALL_EXPERTS,
+        misread(
+            "rope_scaling", "takes the angles of global layers without scaling",
+            {"rope_parameters": {"full_attention": {"rope_type": "default"}}}
+        ),
+        sliding_window=4, rope_parameters=dict(
+            full_attention=dict(rope_type="yarn", factor=16.0, original_max_position_embeddings=16, rope_theta=10000.0)
+        ),
     ),
     family(
         "exaone_moe", "K-EXAONE", BASE_10000, NO_NORM_WEIGHTS, ALL_ROTATED, NO_WINDOW, NO_CHOICE_BIAS, NO_SHARED_EXPERTS,

@@ -299,9 +299,9 @@ BASES = {
         **UNTIED
     ),
     "glm4_moe_lite": common(
-        "Glm4MoeLiteForCausalLM", "glm4_moe_lite", **RMS, num_key_value_heads=2, first_k_dense_replace=1, mlp_layer_types=["dense", "sparse"],
-        kv_lora_rank=32, q_lora_rank=40, qk_nope_head_dim=48, qk_rope_head_dim=16, v_head_dim=32, n_routed_experts=4,
-        n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=80, topk_method="noaux_tc", n_group=1,
+        "Glm4MoeLiteForCausalLM", "glm4_moe_lite", **RMS, num_key_value_heads=2, first_k_dense_replace=1,
+        mlp_layer_types=["dense", "sparse"], kv_lora_rank=32, q_lora_rank=40, qk_nope_head_dim=48, qk_rope_head_dim=16,
+        v_head_dim=64, n_routed_experts=4, n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=80, topk_method="noaux_tc", n_group=1,
         topk_group=1, routed_scaling_factor=1.0, norm_topk_prob=True, scoring_func="sigmoid", attention_bias=False,
         rope_theta=10000.0, rope_scaling=None, num_nextn_predict_layers=0, **UNTIED
     ),
@@ -321,9 +321,9 @@ BASES = {
         route_norm=True, route_scale=1.0, score_func="sigmoid", mup_enabled=True, n_group=1, topk_group=1, **UNTIED
     ),
     "solar_open": common(
-        "SolarOpenForCausalLM", "solar_open", **RMS, head_dim=32, partial_rotary_factor=1.0, rope_theta=10000.0, rope_scaling=None,
-        n_routed_experts=4, n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=80, n_group=1, topk_group=1,
-        routed_scaling_factor=1.0, norm_topk_prob=True, attention_bias=False, **UNTIED
+        "SolarOpenForCausalLM", "solar_open", **RMS, head_dim=32, partial_rotary_factor=1.0, rope_theta=10000.0,
+        rope_scaling=None, n_routed_experts=4, n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=80,
+        n_group=1, topk_group=1, routed_scaling_factor=1.0, norm_topk_prob=True, attention_bias=False, first_k_dense_replace=0, **UNTIED
     ),
     "hy_v3": common(
         "HYV3ForCausalLM", "hy_v3", **RMS, head_dim=32, rope_parameters=dict(rope_type="default", rope_theta=10000.0),
@@ -331,7 +331,8 @@ BASES = {
         router_scaling_factor=1.0, route_norm=True, qk_norm=True, num_nextn_predict_layers=0, **UNTIED
     ),
     "mellum": common(
-        "MellumForCausalLM", "mellum", **RMS | dict(rms_norm_eps=1e-6), num_hidden_layers=4, head_dim=32, rope_parameters=dict(
+        "MellumForCausalLM", "mellum", **RMS | dict(rms_norm_eps=1e-6), num_hidden_layers=4, head_dim=32,
+        rope_parameters=dict(
             full_attention=dict(rope_type="default", rope_theta=10000.0),
             sliding_attention=dict(rope_type="default", rope_theta=10000.0)
         ), sliding_window=512, layer_types=["sliding_attention"] * 3 + ["full_attention"], num_experts=4,

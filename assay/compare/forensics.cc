@@ -228,9 +228,9 @@ void Forensics::find_conflict(const Record& record, int32_t checkpoint) {
 void Forensics::find_constants(const Record& record, int32_t checkpoint) {
   const float value = record.values.front();
   if (!std::isfinite(value)) return;  // told as such
-  // A token's experts may have equal weights.
+  // Experts that are far ahead of the others have the weight 1 each (SparseMixer).
   const bool are_weights = parse_checkpoint_name(record.checkpoint).op == "expert_weights";
-  if (are_weights && value != 0 && record.has_all_values()) return;
+  if (are_weights && value == 1 && record.has_all_values()) return;
   suspicions_.push_back({value == 0 ? SuspicionKind::kAllZero : SuspicionKind::kConstant,
                          checkpoint, record.token_idx, 0, std::ssize(record.values)});
 }

@@ -388,6 +388,8 @@ TEST_F(ForensicsTest, ZerosHaveEitherSign) {
   EXPECT_THAT(kinds(analyze_log(put("a", line("layer_3_v", 0, zeros, R"(,"n":100)")))),
               ElementsAre(SuspicionKind::kAllZero));
   EXPECT_THAT(kinds(analyze_log(put("a", line("layer_3_expert_weights", 0, {1, 1})))), IsEmpty());
+  EXPECT_THAT(kinds(analyze_log(put("a", line("layer_3_expert_weights", 0, {0.5F, 0.5F})))),
+              ElementsAre(SuspicionKind::kConstant));
 }
 
 TEST_F(ForensicsTest, TokensMayChooseTheSameExperts) {

@@ -75,7 +75,7 @@ def refused():
 
 
 def room(case):
-    """The length of a prompt beyond LongRoPE's original context, which vLLM takes for the longest unless it is told."""
+    """The length of a prompt beyond LongRoPE's original context, which vLLM takes for the longest by default."""
     config = json.loads((case.folder() / "config.json").read_text(encoding="utf-8"))
     scaling = config.get("rope_parameters") or config.get("rope_scaling") or {}
     original = config.get("original_max_position_embeddings") or scaling.get("original_max_position_embeddings")

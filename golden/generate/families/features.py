@@ -39,6 +39,11 @@ GLM4_MOE = SIGMOID | {
 MINISTRAL = yarn(
     16.0, 345.0, 16, beta_fast=0.5, beta_slow=0.125, mscale=1.0, mscale_all_dim=0.75, llama_4_scaling_beta=0.375
 )
+MINISTRAL_BOUNDS = {
+    "fast bound": dict(rope_parameters=MINISTRAL | dict(beta_fast=32.0)),
+    "slow bound": dict(rope_parameters=MINISTRAL | dict(beta_slow=1.0)),
+    "scale of queries by position": dict(rope_parameters=MINISTRAL | dict(llama_4_scaling_beta=0.0)),
+}
 LINEAR_MOE = {
     "epsilon": dict(rms_norm_eps=1e-5),
     "rotary base": base(10000.0, partial_rotary_factor=0.5),
@@ -198,13 +203,11 @@ FEATURES = {
         "scaling": unscaled(23456.0),
         "xIELU": dict(hidden_act="relu2"),
     },
-    "mistral3": {
+    "mistral3": MINISTRAL_BOUNDS
+    | {
         "epsilon": dict(rms_norm_eps=1e-5),
         "scaling": dict(rope_parameters=rope(345.0, original_max_position_embeddings=16, llama_4_scaling_beta=0.375)),
         "scale of the angles": dict(rope_parameters=MINISTRAL | dict(mscale_all_dim=1.0)),
-        "fast bound": dict(rope_parameters=MINISTRAL | dict(beta_fast=32.0)),
-        "slow bound": dict(rope_parameters=MINISTRAL | dict(beta_slow=1.0)),
-        "scale of queries by position": dict(rope_parameters=MINISTRAL | dict(llama_4_scaling_beta=0.0)),
     },
     "lfm2": {"epsilon": dict(norm_eps=1e-5), "rotary base": base(10000.0)},
     "qwen35": {
@@ -374,13 +377,11 @@ FEATURES = {
     "solar-open": SIGMOID | {"rotary base": base(10000.0)},
     "glm4moe-lite": LATENT | {"weights of experts add up to 1": dict(norm_topk_prob=False), "rotary base": base(10000.0)},
     "mistral4": LATENT
+    | MINISTRAL_BOUNDS
     | {
         "weights of experts add up to 1": dict(norm_topk_prob=False),
         "scaling": dict(rope_parameters=MINISTRAL | dict(factor=1.0)),
         "scale of scores": dict(rope_parameters=MINISTRAL | dict(mscale_all_dim=0.0)),
-        "fast bound": dict(rope_parameters=MINISTRAL | dict(beta_fast=32.0)),
-        "slow bound": dict(rope_parameters=MINISTRAL | dict(beta_slow=1.0)),
-        "scale of queries by position": dict(rope_parameters=MINISTRAL | dict(llama_4_scaling_beta=0.0)),
     },
     "afmoe": {
         "epsilon": dict(rms_norm_eps=1e-5),

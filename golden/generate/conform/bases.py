@@ -260,7 +260,8 @@ BASES = {
     "smollm3": common(
         "SmolLM3ForCausalLM", "smollm3", **RMS | dict(rms_norm_eps=1e-6), num_hidden_layers=4, rope_theta=10000.0,
         rope_scaling=None, no_rope_layers=[1, 1, 1, 0], no_rope_layer_interval=4, use_sliding_window=False,
-        sliding_window=None, attention_bias=False, mlp_bias=False, pad_token_id=0, **TIED
+        sliding_window=None, layer_types=["full_attention"] * 4, attention_bias=False, mlp_bias=False, pad_token_id=0,
+        **TIED
     ),
     "exaone4": common(
         "Exaone4ForCausalLM", "exaone4", **RMS, num_hidden_layers=4, head_dim=32, rope_theta=10000.0,
@@ -327,8 +328,9 @@ BASES = {
     ),
     "hy_v3": common(
         "HYV3ForCausalLM", "hy_v3", **RMS, head_dim=32, rope_parameters=dict(rope_type="default", rope_theta=10000.0),
-        num_experts=4, num_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=80, first_k_dense_replace=1,
-        router_scaling_factor=1.0, route_norm=True, qk_norm=True, num_nextn_predict_layers=0, **UNTIED
+        num_experts=4, num_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=80, expert_hidden_dim=80,
+        first_k_dense_replace=1, router_scaling_factor=1.0, route_norm=True, qk_norm=True, num_nextn_predict_layers=0,
+        **UNTIED
     ),
     "mellum": common(
         "MellumForCausalLM", "mellum", **RMS | dict(rms_norm_eps=1e-6), num_hidden_layers=4, head_dim=32,

@@ -26,7 +26,8 @@ add_library(assay_test_main OBJECT
   ${PROJECT_SOURCE_DIR}/tests/support/expected_skips.cc
   ${PROJECT_SOURCE_DIR}/tests/support/log_times.cc
   ${PROJECT_SOURCE_DIR}/tests/support/own_folder.cc
-  ${PROJECT_SOURCE_DIR}/tests/support/paths.cc)
+  ${PROJECT_SOURCE_DIR}/tests/support/paths.cc
+  ${PROJECT_SOURCE_DIR}/tests/support/shared_templates.cc)
 target_link_libraries(assay_test_main PUBLIC assay_flags GTest::gmock GTest::gtest_main)
 set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/support/paths.cc TARGET_DIRECTORY assay_test_main
   PROPERTIES COMPILE_DEFINITIONS

@@ -105,6 +105,7 @@ class Forensics {
     std::vector<float> before;  // head of the record before
     int64_t before_token = 0;
     bool has_before = false;
+    bool is_quantised_row = false;  // which may begin with zeros
   };
 
   void find_conflict(const Record& record, int32_t checkpoint);

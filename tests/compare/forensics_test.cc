@@ -253,6 +253,24 @@ TEST_F(ForensicsTest, ZerosAreOddBesideOtherRecordsAlone) {
   EXPECT_THAT(kinds(analyze_log(put("a", log))), ElementsAre(SuspicionKind::kNullWords));
 }
 
+// Breaks if a row of a quantised table were taken for freed memory, or one of floats were not.
+TEST_F(ForensicsTest, RowsOfQuantisedTablesMayBeginWithZeros) {
+  std::vector<float> zeros = normal_values(10, 1);
+  zeros[0] = zeros[1] = 0;
+  const auto kinds_of = [&](const std::string& type, const std::string& checkpoint) {
+    std::string log = "{\"assay\":1,\"model\":{\"type\":\"" + type + "\"}}\n";
+    for (unsigned i = 0; i < 3; ++i) {
+      log += line(checkpoint, i, i == 1 ? zeros : normal_values(10, i + 2));
+    }
+    return kinds(analyze_log(put("a", log)));
+  };
+  EXPECT_THAT(kinds_of("Q8_0", "embedding"), IsEmpty());
+  EXPECT_THAT(kinds_of("Q8_0", "layer_0_output"), ElementsAre(SuspicionKind::kNullWords));
+  for (const char* type : {"F32", "BF16", ""}) {
+    EXPECT_THAT(kinds_of(type, "embedding"), ElementsAre(SuspicionKind::kNullWords)) << type;
+  }
+}
+
 // Breaks if the last rows of a product, which nothing computed, passed as values; or if zeros of a
 // sparse activation, rows beyond the vocabulary or a short run did not.
 TEST_F(ForensicsTest, FindsLongRunsOfOneValue) {

@@ -20,7 +20,8 @@ void read_latent_heads(const ConfigKeys& keys, ModelConfig& config) {
   config.n_kv_heads = config.n_heads;
   const bool own = keys.has(kLatentKeyLength);
   config.head_dim = keys.count(own ? kLatentKeyLength : kKeyLength, kMaxHeadLength);
-  config.value_dim = keys.count(own ? kLatentValueLength : kValueLength, kMaxHeadLength);
+  config.value_dim = keys.count(own ? kLatentValueLength : kValueLength, kMaxHeadLength,
+                                config.embedding_length / config.n_heads);
 }
 
 // How many key-value heads those layers have that have attention; 0 if none has. `counted` says

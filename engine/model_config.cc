@@ -354,13 +354,15 @@ double rope_factor(const ConfigKeys& keys) {
   return keys.number(key, 0.0) == 0.0 ? 1.0 : keys.positive(key);
 }
 
-// It multiplies cos and sin of all layers. llama.cpp has it in the scores of latent attention, too,
-// and of layers with a local base in one of two architectures: no model is published with it.
+// It multiplies cos and sin of all layers. llama.cpp has it in the scores of DeepSeek's latent
+// attention, too, and of layers with a local base in one of two architectures: no model is
+// published with it.
 void read_attention_factor(const ConfigKeys& keys, ModelConfig& config) {
   constexpr std::string_view kKey = hyperparameter::kRopeAttentionFactor;
   config.rope_attn_factor = keys.positive(kKey, 1.0);
   const bool two_bases = config.architecture->local_rope && config.sliding_window > 0;
-  if (two_bases || config.kv_lora_rank > 0) keys.reject_unless(kKey, 1.0, kNotDone);
+  const bool in_scores = config.kv_lora_rank > 0 && !config.architecture->rope_long_short;
+  if (two_bases || in_scores) keys.reject_unless(kKey, 1.0, kNotDone);
 }
 
 void read_rope(const ConfigKeys& keys, ModelConfig& config) {

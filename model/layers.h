@@ -239,6 +239,8 @@ inline constexpr LayerVariant kDeepseekVariants[] = {
     {.ops = kDeepseekLiteDense, .tensor = "attn_q", .without = "ffn_gate_inp"},
     {.ops = kDeepseekLite, .tensor = "attn_q"},
     {.ops = kDeepseekDense, .without = "ffn_gate_inp"}};
+inline constexpr LayerVariant kMinicpm3Variants[] = {
+    {.ops = kDeepseekLiteDense, .tensor = "attn_q"}};
 
 inline constexpr auto kLfm2Ffn = gated_ffn(C::kFfnNorm, Presence::kNever);
 inline constexpr auto kLfm2Conv = expert_layer(short_conv(C::kAttnNorm), kLfm2Ffn);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <optional>
 #include <string_view>
@@ -148,7 +147,9 @@ void read_latent_shape(const ConfigObject& object, HfConfig& config, Keys& keys)
   constexpr int64_t kMaxHeadLength = 65536;
   config.head_dim = object.whole({"qk_rope_head_dim"}, kMaxHeadLength);
   const int64_t own = object.whole({"qk_nope_head_dim"}, kMaxHeadLength);
-  const int64_t of_values = object.whole({"v_head_dim"}, kMaxHeadLength);
+  std::optional<int64_t> usual;  // where the class has no default
+  if (object.default_of("v_head_dim") == nullptr) usual = config.embedding_length / config.n_heads;
+  const int64_t of_values = object.whole({"v_head_dim"}, kMaxHeadLength, usual);
   // As files have it whose keys and values are one product.
   keys.whole(hyperparameter::kKeyLength, own + config.head_dim);
   keys.whole(hyperparameter::kValueLength, of_values);
@@ -269,40 +270,6 @@ void read_activation(const ConfigObject& object, const HfConfig& config, Keys& k
   if (found->kind == config.architecture->activation) return;
   keys.own_text(hyperparameter::own::kActivation,
                 hyperparameter::kActivationNames[static_cast<size_t>(found->kind)]);
-}
-
-// In the order of kMultiplierKeys.
-constexpr KeyNames kMultiplierNames[] = {{"embedding_multiplier"},
-                                         {"attention_multiplier"},
-                                         {"residual_multiplier"},
-                                         {"logits_scaling", "logit_scale"}};
-
-void read_multipliers(const ConfigObject& object, const HfConfig& config, Keys& keys) {
-  const unsigned honoured = config.architecture->multipliers;
-  if (honoured == bit(Multiplier::kAttention)) {  // gemma's
-    const double scalar = object.positive({"query_pre_attn_scalar"});
-    keys.exact(kMultiplierKeys[static_cast<size_t>(Multiplier::kAttention)],
-               1.0 / std::sqrt(scalar));
-    return;
-  }
-  if (object.find("query_pre_attn_scalar") != nullptr) {
-    object.refuse("query_pre_attn_scalar", "does not belong to this model_type");
-  }
-  for (size_t i = 0; i < kMultiplierKeys.size(); ++i) {
-    const KeyNames names = kMultiplierNames[i];
-    if (is_scale(*config.model, *names.begin())) continue;
-    const bool has = (honoured & bit(static_cast<Multiplier>(i))) != 0;
-    if (has && config.architecture->embedding_root) {  // which another key switches off
-      if (!object.flag("mup_enabled")) keys.real(kMultiplierKeys[i], 1.0);
-      continue;
-    }
-    const double value = object.positive(names, 1.0);
-    if (has) {
-      keys.real(kMultiplierKeys[i], value);
-    } else if (value != 1.0) {
-      object.refuse(object.present(names), "does not belong to this model_type");
-    }
-  }
 }
 
 void read_soft_caps(const ConfigObject& object, const HfConfig& config, Keys& keys) {

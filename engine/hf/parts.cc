@@ -18,21 +18,24 @@ constexpr int64_t kMaxStep = 4096;
 struct BiasKey {
   std::string_view model_type;
   const char* key;
-  bool of_all;  // otherwise of q, k and v alone
+  bool of_all;                  // otherwise of q, k and v alone
+  const char* other = nullptr;  // another name of the key
 };
 constexpr BiasKey kBiasKeys[] = {
     {"starcoder2", "use_bias", true},      {"falcon", "bias", true},
     {"gpt_neox", "attention_bias", true},  {"stablelm", "use_qkv_bias", false},
     {"glm4", "attention_bias", false},     {"glm4_moe", "attention_bias", false},
     {"seed_oss", "attention_bias", false}, {"ernie4_5", "use_bias", true},
-    {"qwen2_moe", "qkv_bias", false}};
+    {"qwen2_moe", "qkv_bias", false},      {"internlm3", "qkv_bias", true, "attention_bias"},
+    {"helium", "attention_bias", false}};
 
 void read_biases(const ConfigObject& object, const HfConfig& config, HfParts& parts) {
   const auto* own = std::find_if(
       std::begin(kBiasKeys), std::end(kBiasKeys),
       [&](const BiasKey& each) { return each.model_type == config.model->model_type; });
   if (own != std::end(kBiasKeys)) {
-    parts.qkv_bias = object.flag(own->key);
+    const char* other = own->other == nullptr ? own->key : own->other;
+    parts.qkv_bias = object.flag(object.present({own->key, other}));
     parts.output_bias = parts.ffn_bias = own->of_all && parts.qkv_bias;
     return;
   }

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <vector>
 
 #include "kernels/reference/dequantize.h"
+#include "model/architecture.h"
 
 namespace assay {
 namespace {
@@ -33,6 +35,27 @@ constexpr Part kParts[] = {{Checkpoint::kLinearZ, 0},
                            {Checkpoint::kSsmXbc, 2},
                            {Checkpoint::kSsmXbc, 3},
                            {Checkpoint::kSsmDt, 0}};
+
+// In the order of kMultiplierKeys.
+constexpr KeyNames kMultiplierNames[] = {{"embedding_multiplier"},
+                                         {"attention_multiplier"},
+                                         {"residual_multiplier"},
+                                         {"logits_scaling", "logit_scale"}};
+
+// As MiniCPM states them: of the depth, and of the width whose logits are as they are. Null does
+// not scale.
+void read_scales_of_size(const ConfigObject& object, const HfConfig& config, Keys& keys) {
+  const auto depth = std::sqrt(static_cast<double>(config.n_layers));
+  const auto width = static_cast<double>(config.embedding_length);
+  const double factors[] = {object.positive({"scale_emb"}), 0.0,
+                            object.positive({"scale_depth"}, depth) / depth,
+                            width / object.positive({"dim_model_base"}, width)};
+  for (const Multiplier which :
+       {Multiplier::kEmbedding, Multiplier::kResidual, Multiplier::kLogits}) {
+    const auto i = static_cast<size_t>(which);
+    keys.exact(kMultiplierKeys[i], factors[i]);
+  }
+}
 
 int64_t rows_of(const Part& part, const DeltaShape& shape) {
   if (part.checkpoint == Checkpoint::kSsmDt) return shape.n_value_heads;
@@ -66,6 +89,37 @@ void read_scales(const ConfigObject& object, HfConfig& config) {
         return each.part == part.checkpoint && each.of_part == part.number;
       });
       rows.push_back({rows_of(part, config.delta), whole * own});
+    }
+  }
+}
+
+void read_multipliers(const ConfigObject& object, const HfConfig& config, Keys& keys) {
+  if (config.architecture->default_logits_width > 0) {
+    return read_scales_of_size(object, config, keys);
+  }
+  const unsigned honoured = config.architecture->multipliers;
+  if (honoured == bit(Multiplier::kAttention)) {  // gemma's
+    const double scalar = object.positive({"query_pre_attn_scalar"});
+    keys.exact(kMultiplierKeys[static_cast<size_t>(Multiplier::kAttention)],
+               1.0 / std::sqrt(scalar));
+    return;
+  }
+  if (object.find("query_pre_attn_scalar") != nullptr) {
+    object.refuse("query_pre_attn_scalar", "does not belong to this model_type");
+  }
+  for (size_t i = 0; i < kMultiplierKeys.size(); ++i) {
+    const KeyNames names = kMultiplierNames[i];
+    if (is_scale(*config.model, *names.begin())) continue;
+    const bool has = (honoured & bit(static_cast<Multiplier>(i))) != 0;
+    if (has && config.architecture->embedding_root) {  // which another key switches off
+      if (!object.flag("mup_enabled")) keys.real(kMultiplierKeys[i], 1.0);
+      continue;
+    }
+    const double value = object.positive(names, 1.0);
+    if (has) {
+      keys.real(kMultiplierKeys[i], value);
+    } else if (value != 1.0) {
+      object.refuse(object.present(names), "does not belong to this model_type");
     }
   }
 }

@@ -14,6 +14,9 @@ namespace assay {
 // HfConfig::scales, of the kinds of models that have any. `config` has the shape already.
 void read_scales(const ConfigObject& object, HfConfig& config);
 
+// The multipliers of a network (Multiplier), under the keys that GGUF files have for them.
+void read_multipliers(const ConfigObject& object, const HfConfig& config, Keys& keys);
+
 // Whether `key` is one of those numbers.
 bool is_scale(const HfModel& model, std::string_view key);
 

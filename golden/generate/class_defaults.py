@@ -1,13 +1,13 @@
 """`python -m generate.class_defaults`: what transformers takes where a config.json lacks a key, for engine/hf/."""
 
 import dataclasses
-import importlib
+import importlib.util
 import inspect
 import json
 import re
 from pathlib import Path
 
-from transformers import CONFIG_MAPPING
+from transformers import CONFIG_MAPPING, MODEL_FOR_CAUSAL_LM_MAPPING
 from transformers import __version__ as version
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,7 +40,9 @@ def keys_read():
 
 def reads_share(config_class):
     """Whether the class of the rotation reads a share that the config's class has no default of."""
-    network = importlib.import_module(config_class.__module__.replace(".configuration_", ".modeling_"))
+    own = config_class.__module__.replace(".configuration_", ".modeling_")  # which some do without
+    name = own if importlib.util.find_spec(own) else MODEL_FOR_CAUSAL_LM_MAPPING[config_class].__module__
+    network = importlib.import_module(name)
     classes = inspect.getmembers(network, inspect.isclass)
     sources = [inspect.getsource(each) for name, each in classes if name.endswith("RotaryEmbedding")]
     return any('"partial_rotary_factor", 1.0' in source for source in sources)

@@ -96,6 +96,15 @@ GEMMA4_LAYER = {
     "v_norm": Node("Vcur_normed"),
     "attn_residual": Node("attn_out"),
 }
+MINICPM3_LAYER = {
+    "q_a": Node("q", ("MUL_MAT",)),
+    "q": Node("q", BY_HEADS),
+    "q_rope": Node("q_states"),
+    "kv_a": Node("kv_pe_compresseed"),
+    "kv_b": Node("kv"),
+    "v": Node("v_states", ("CONT",)),
+    "k_rope": Node("k_states"),
+}
 GLM4_NORMS = {"attn_residual": Node("ffn_inp"), "post_attn_norm": Node("post_attn_norm")}
 GLM4_NORMS |= {"post_ffn_norm": Node("post_mlp_norm"), "ffn_out": Node("ffn_out")}
 
@@ -117,6 +126,8 @@ LAYERS = {
     "falcon": without(PLAIN, "attn_norm", "attn_residual", "ffn_norm"),
     "nemotron": RELU_SQUARED,
     "arcee": RELU_SQUARED,
+    "jais2": PLAIN_BIASED | {"ffn_act": Node("ffn_sqr(relu)"), "q_rope": Node("Qcur_rope"), "k_rope": Node("Kcur_rope")},
+    "minicpm3": without(COMMON_LAYER, "k") | MINICPM3_LAYER,
     "stablelm": without(COMMON_LAYER, "ffn_norm"),
     "command-r": PARALLEL,
     "cohere2": without(PARALLEL, "q_rope", "k_rope"),
@@ -134,7 +145,7 @@ LAYERS = {
 }
 GEMMA_TOP = COMMON_TOP | {"embedding": Node("inp_scaled")}
 TOPS = {arch: COMMON_TOP for arch in LAYERS} | {"gpt2": COMMON_TOP | {"embedding": Node("inpL")}}
-TOPS |= {arch: GEMMA_TOP for arch in ("gemma", "gemma2", "gemma3", "gemma4")}
+TOPS |= {arch: GEMMA_TOP for arch in ("gemma", "gemma2", "gemma3", "gemma4", "minicpm3")}
 ANY_LAYER, ANY_TOP = {"output": Node("l_out")}, {"logits": Node("result_output")}
 
 

@@ -842,7 +842,7 @@ LAYERS = {
         ("ffn_out", "linear", "ffn_act", "ffn_down", "mlp.down_proj"),
         ("output", "add", "attn_residual ffn_out", "", ""),
     ),
-    "nemotron": (
+    "jais2": (
         ("attn_norm", "norm", "output", "attn_norm", "input_layernorm"),
         ("q", "linear", "attn_norm", "attn_q", "self_attn.q_proj"),
         ("k", "linear", "attn_norm", "attn_k", "self_attn.k_proj"),
@@ -1465,6 +1465,21 @@ MODELS = {
         "output_norm": "model.norm", "output": "lm_head", "variants": (((("with", "mlp.gate"), ), LAYERS["llama, 1"]),),
         "rotation": "apply_rotary_pos_emb", "halves_to_adjacent": True,
     },
+    "internlm3": {
+        "architecture": "llama", "layer": LAYERS["llama"], "layers": "model.layers", "token_embd": "model.embed_tokens",
+        "output_norm": "model.norm", "output": "lm_head", "variants": (((("with", "mlp.gate"), ), LAYERS["llama, 1"]),),
+        "rotation": "apply_rotary_pos_emb", "halves_to_adjacent": True,
+    },
+    "iquestcoder": {
+        "architecture": "llama", "layer": LAYERS["llama"], "layers": "model.layers", "token_embd": "model.embed_tokens",
+        "output_norm": "model.norm", "output": "lm_head", "variants": (((("with", "mlp.gate"), ), LAYERS["llama, 1"]),),
+        "rotation": "apply_rotary_pos_emb", "halves_to_adjacent": True,
+    },
+    "helium": {
+        "architecture": "llama", "layer": LAYERS["llama"], "layers": "model.layers", "token_embd": "model.embed_tokens",
+        "output_norm": "model.norm", "output": "lm_head", "variants": (((("with", "mlp.gate"), ), LAYERS["llama, 1"]),),
+        "rotation": "apply_rotary_pos_emb",
+    },
     "llama4_text": {
         "architecture": "llama4", "layer": LAYERS["llama4_text"], "layers": "model.layers",
         "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
@@ -1622,8 +1637,12 @@ MODELS = {
         "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
         "rotation": "apply_rotary_pos_emb", "halves_to_adjacent": True,
     },
+    "jais2": {
+        "architecture": "jais2", "layer": LAYERS["jais2"], "layers": "model.layers", "token_embd": "model.embed_tokens",
+        "output_norm": "model.norm", "output": "lm_head", "rotation": "apply_rotary_pos_emb",
+    },
     "nemotron": {
-        "architecture": "nemotron", "layer": LAYERS["nemotron"], "layers": "model.layers",
+        "architecture": "nemotron", "layer": LAYERS["jais2"], "layers": "model.layers",
         "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
         "rotation": "apply_rotary_pos_emb", "norm_plus_one": True,
     },
@@ -1725,9 +1744,9 @@ MODELS = {
         "rotation": "apply_rotary_pos_emb", "heads_first": True,
     },
     "arcee": {
-        "architecture": "arcee", "layer": LAYERS["nemotron"], "layers": "model.layers",
-        "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
-        "rotation": "apply_rotary_pos_emb", "halves_to_adjacent": True,
+        "architecture": "arcee", "layer": LAYERS["jais2"], "layers": "model.layers", "token_embd": "model.embed_tokens",
+        "output_norm": "model.norm", "output": "lm_head", "rotation": "apply_rotary_pos_emb",
+        "halves_to_adjacent": True,
     },
     "apertus": {
         "architecture": "apertus", "layer": LAYERS["apertus"], "layers": "model.layers",
@@ -1755,6 +1774,18 @@ MODELS = {
         "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
         "variants": (((("with", "self_attn.q_proj"), ("without", "mlp.gate"), ), LAYERS["glm4_moe_lite, 1"]),((("with", "self_attn.q_proj"), ), LAYERS["glm4_moe_lite, 2"]),((("without", "mlp.gate"), ), LAYERS["glm4_moe_lite, 3"]),),
         "rotation": "apply_rotary_pos_emb_interleave", "rotated_to_halves": True,
+    },
+    "youtu": {
+        "architecture": "deepseek2", "layer": LAYERS["glm4_moe_lite"], "layers": "model.layers",
+        "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
+        "variants": (((("with", "self_attn.q_proj"), ("without", "mlp.gate"), ), LAYERS["glm4_moe_lite, 1"]),((("with", "self_attn.q_proj"), ), LAYERS["glm4_moe_lite, 2"]),((("without", "mlp.gate"), ), LAYERS["glm4_moe_lite, 3"]),),
+        "rotation": "apply_rotary_pos_emb_interleave", "rotated_to_halves": True,
+    },
+    "minicpm3": {
+        "architecture": "minicpm3", "layer": LAYERS["glm4_moe_lite, 3"], "layers": "model.layers",
+        "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
+        "variants": (((("with", "self_attn.q_proj"), ), LAYERS["glm4_moe_lite, 1"]),),
+        "rotation": "apply_rotary_pos_emb",
     },
     "mistral4": {
         "architecture": "mistral4", "layer": LAYERS["glm4_moe_lite"], "layers": "model.layers",

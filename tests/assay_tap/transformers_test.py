@@ -96,7 +96,10 @@ class ReadyRules(unittest.TestCase):
         """Breaks if two hooks were swapped: each relation holds between the right tensors only."""
         for kind in DESCRIBED:
             model, seen = self.seen(kind)
-            branch = getattr(model.config, "residual_multiplier", 1.0)
+            config = model.config
+            branch = getattr(config, "residual_multiplier", 1.0)
+            if hasattr(config, "scale_depth"):
+                branch = config.scale_depth / config.num_hidden_layers**0.5
             for layer in by_layer(seen):
                 with self.subTest(kind):
                     parts = [part for part in ("attn", "ffn") if f"{part}_out" in layer]
@@ -149,7 +152,7 @@ class ReadyRules(unittest.TestCase):
                     np.testing.assert_array_equal(layer["v"], parts[..., 12:].reshape(len(TOKENS), -1))
                     for head in range(4):
                         np.testing.assert_array_equal(k[:, head, 12:], layer["kv_a"][:, 16:])
-                    halves = "rope_interleave" in settings
+                    halves = "rope_interleave" in settings or kind == "minicpm3"
                     one, two = (np.s_[..., 12:16], np.s_[..., 16:]) if halves else (np.s_[..., 12::2], np.s_[..., 13::2])
                     for name, plain in (("q_rope", q), ("k_rope", k)):
                         turned = plain.copy()
@@ -208,7 +211,10 @@ class ReadyRules(unittest.TestCase):
         """Breaks if the input of the experts' module were taken for what one of its steps reads."""
         for kind in EXPERTS:
             model, seen = self.seen(kind)
-            branch = getattr(model.config, "residual_multiplier", 1.0)
+            config = model.config
+            branch = getattr(config, "residual_multiplier", 1.0)
+            if hasattr(config, "scale_depth"):
+                branch = config.scale_depth / config.num_hidden_layers**0.5
             for layer in by_layer(seen):
                 with self.subTest(kind):
                     self.assertEqual(layer["router"].shape, (len(TOKENS), 4))

@@ -110,6 +110,8 @@ SYNTHETIC = {
     "deepseek2-lite": ("family_deepseek_v2", {"num_hidden_layers": 27}, NO_OUT | {"k"}),
     "exaone4": ("family_exaone4", {"num_hidden_layers": 64, "layer_types": WINDOWS * 16}, POST_NORMS),
     "gemma": ("family_gemma", {}, NO_OUT),
+    "jais2": ("family_jais2", {}, NO_OUT),
+    "minicpm3": ("family_minicpm3", {}, NO_OUT | {"k"}),
     "hy_v3": ("family_hy_v3", {}, {"q_norm", "k_norm", "q_rope", "k_rope"}),
     # Not the golden, of whose scale llama.cpp takes another.
     "mistral4": ("family_mistral4", {}, NO_OUT | {"k"}),

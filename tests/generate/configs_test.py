@@ -33,10 +33,13 @@ USUAL = {
     **{"vocab_size": 128, "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4},
     **{"num_key_value_heads": 2, "intermediate_size": 96, "max_position_embeddings": 64, "pad_token_id": 0},
 }
-LATENT = {
-    **{"n_routed_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "n_shared_experts": 1},
+OF_HEADS = {
     **{"q_lora_rank": 24, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "v_head_dim": 16},
-    **{"first_k_dense_replace": 1, "n_group": 4, "topk_group": 2, "num_key_value_heads": 4},
+    "num_key_value_heads": 4,
+}
+LATENT = OF_HEADS | {
+    **{"n_routed_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "n_shared_experts": 1},
+    **{"first_k_dense_replace": 1, "n_group": 4, "topk_group": 2},
 }
 SIGMOID = {
     **{"n_routed_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "n_shared_experts": 1},
@@ -112,6 +115,18 @@ OF_TYPE = {
     "dots1": SIGMOID,
     "solar_open": SIGMOID | {"head_dim": 16},
     "glm4_moe_lite": LATENT,
+    "youtu": OF_HEADS,
+    "minicpm3": OF_HEADS
+    | {
+        **{"scale_emb": 3, "scale_depth": 1.1, "dim_model_base": 32},
+        "rope_parameters": {
+            **{"rope_type": "longrope", "rope_theta": 1000.0, "original_max_position_embeddings": 32},
+            **{"short_factor": [1.0, 1.5, 2.0, 2.5], "long_factor": [2.0, 3.0, 4.0, 5.0]},
+        },
+    },
+    "internlm3": {"head_dim": 16},
+    "iquestcoder": {"head_dim": 16},
+    "helium": {"head_dim": 16},
     "mistral4": LATENT
     | {
         **{"n_group": 1, "topk_group": 1},

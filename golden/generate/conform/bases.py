@@ -306,6 +306,32 @@ BASES = {
         topk_group=1, routed_scaling_factor=1.0, norm_topk_prob=True, scoring_func="sigmoid", attention_bias=False,
         rope_theta=10000.0, rope_scaling=None, num_nextn_predict_layers=0, **UNTIED
     ),
+    "youtu": common(
+        "YoutuForCausalLM", "youtu", **RMS, num_key_value_heads=2, kv_lora_rank=32, q_lora_rank=40,
+        qk_nope_head_dim=48, qk_rope_head_dim=16, v_head_dim=64, attention_bias=False, rope_interleave=True,
+        rope_theta=10000.0, rope_scaling=None, **UNTIED
+    ),
+    "minicpm3": common(
+        "MiniCPM3ForCausalLM", "minicpm3", **RMS, num_key_value_heads=2, kv_lora_rank=32, q_lora_rank=40,
+        qk_nope_head_dim=48, qk_rope_head_dim=16, v_head_dim=32, attention_bias=False, rope_theta=10000.0,
+        rope_scaling=None, scale_emb=1, scale_depth=1.4142135623730951, dim_model_base=64, **TIED
+    ),
+    "jais2": common(
+        "Jais2ForCausalLM", "jais2", **LAYER, head_dim=32, hidden_act="relu2", attention_bias=True, mlp_bias=True,
+        rope_theta=10000.0, rope_scaling=None, **UNTIED
+    ),
+    "internlm3": common(
+        "InternLM3ForCausalLM", "internlm3", **RMS, head_dim=32, qkv_bias=False, bias=False, rope_theta=10000.0,
+        rope_scaling=None, **UNTIED
+    ),
+    "iquestcoder": common(
+        "IQuestCoderForCausalLM", "iquestcoder", **RMS, head_dim=32, attention_bias=False, mlp_bias=False,
+        rope_theta=10000.0, rope_scaling=None, **UNTIED
+    ),
+    "helium": common(
+        "HeliumForCausalLM", "helium", **RMS, head_dim=32, attention_bias=False, mlp_bias=False, rope_theta=10000.0,
+        rope_scaling=None, **UNTIED
+    ),
     "mistral4": common(
         "Mistral4ForCausalLM", "mistral4", **RMS, num_key_value_heads=2, first_k_dense_replace=0, kv_lora_rank=32,
         q_lora_rank=40, qk_nope_head_dim=48, qk_rope_head_dim=16, v_head_dim=32, n_routed_experts=4, n_shared_experts=1,

@@ -351,6 +351,22 @@ FAMILIES = [
         "solar_open", "Solar Open", BASE_10000, NO_CHOICE_BIAS, NO_SHARED_EXPERTS, NO_ROUTED_SCALE, UNCHANGED_WEIGHTS,
         rope_theta=1000000.0, routed_scaling_factor=2.5,
     ),
+    family("youtu", "Youtu-LLM", BASE_10000, rope_theta=1600000.0),
+    family(
+        "minicpm3", "MiniCPM3",
+        misread("rope_scaling", "takes the angles without scaling", {"rope_scaling": {"short_factor": [1.0] * 8}}),
+        misread("embedding_scale", "leaves scale_emb out", {"scale_emb": 1}),
+        misread("residual_multiplier", "leaves scale_depth out", {"scale_depth": 2.0}),
+        misread("logit_scale", "leaves dim_model_base out", {"dim_model_base": 64}), gain={"*q_b_proj*": 4.0},
+        num_hidden_layers=4, scale_emb=12, scale_depth=1.4, dim_model_base=256, rope_scaling=dict(
+            type="longrope", short_factor=LONGROPE["short_factor"][8:], long_factor=LONGROPE["long_factor"][8:],
+            original_max_position_embeddings=512
+        ),
+    ),
+    family("jais2", "Jais 2", NO_BIASES, BASE_10000, rope_theta=500000.0),
+    family("internlm3", "InternLM3", BASE_10000, rope_theta=50000000.0),
+    family("iquestcoder", "IQuest-Coder", BASE_10000, rope_theta=500000.0),
+    family("helium", "Helium", BASE_10000, rope_theta=100000.0),
     family(
         "mistral4", "Mistral Small 4", *MINISTRAL, NO_SHARED_EXPERTS, NO_ROUTED_SCALE, UNCHANGED_WEIGHTS,
         rope_parameters=dict(factor=16.0, original_max_position_embeddings=4, llama_4_scaling_beta=0.5),

@@ -79,9 +79,10 @@ std::optional<float> logit_at(const Record& record, int64_t index) {
   return is_largest ? std::optional(static_cast<float>(record.summary->max)) : std::nullopt;
 }
 
-void set_regret(const Record& ref, Metrics& metrics) {
+void set_regret(const Record& ref, const Record& got, Metrics& metrics) {
   metrics.regret.reset();
   metrics.min_regret.reset();
+  metrics.level = false;
   if (!metrics.argmax_ref || !metrics.argmax_got) return;
   if (*metrics.argmax_ref == *metrics.argmax_got) {
     metrics.regret = 0;
@@ -89,6 +90,8 @@ void set_regret(const Record& ref, Metrics& metrics) {
   }
   const auto best = logit_at(ref, *metrics.argmax_ref);
   const auto chosen = logit_at(ref, *metrics.argmax_got);
+  const auto other = logit_at(got, *metrics.argmax_ref);
+  metrics.level = other && other == logit_at(got, *metrics.argmax_got);
   const auto most_unlisted = ref.summary ? most_of_unlisted(ref, ref.summary->top) : std::nullopt;
   if (best && chosen) {
     metrics.regret = static_cast<double>(*best) - static_cast<double>(*chosen);
@@ -101,7 +104,7 @@ void add_logits_metrics(const Record& ref, const Record& got, const RecordView& 
                         const RecordView& got_view, Metrics& metrics) {
   metrics.argmax_ref = argmax_of(ref, ref_view);
   metrics.argmax_got = argmax_of(got, got_view);
-  set_regret(ref, metrics);
+  set_regret(ref, got, metrics);
   if (ref_view.top.empty() || got_view.top.empty()) return;
   const KnownValues listed({}, got_view.top);
   const auto shared = std::ranges::count_if(
@@ -266,7 +269,7 @@ void add_elements_beyond(const Record& ref, const Record& got, std::span<const i
   const std::optional<int64_t> argmax = argmax_without(longer, excluded);
   if (is_whole && (!argmax || *argmax < metrics.n)) return;
   (&longer == &ref ? metrics.argmax_ref : metrics.argmax_got) = argmax;
-  set_regret(ref, metrics);
+  set_regret(ref, got, metrics);
 }
 
 Metrics compare_cut(const Record& ref, const Record& got, bool is_logits,
@@ -360,7 +363,7 @@ void choose_from_all(const Record& ref, const Record& got, std::span<const int64
   const bool ref_hides = is_in(ref_out, metrics.argmax_got);
   if (got_hides) metrics.argmax_got.reset();
   if (ref_hides) metrics.argmax_ref.reset();
-  set_regret(ref, metrics);
+  set_regret(ref, got, metrics);
 }
 
 }  // namespace assay

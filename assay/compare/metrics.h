@@ -54,6 +54,7 @@ struct Metrics {
   std::optional<int64_t> argmax_got;
   std::optional<double> regret;        // ref[argmax_ref] - ref[argmax_got]
   std::optional<double> min_regret;    // where that element of the reference is not logged
+  bool level = false;                  // got[argmax_ref] is got[argmax_got]: rounding made them one
   std::optional<double> kl;            // D(ref || got) in nats over the softmax
   std::optional<double> topk_overlap;  // share of the five largest that both have
   double observed_error = 0;           // the largest difference known, in the units of the values

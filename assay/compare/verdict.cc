@@ -19,7 +19,8 @@ constexpr double kDeviations = 4;  // of an error's root mean square: the larges
 
 void judge_argmax(const Tolerance& tolerance, bool strict, RecordResult& result) {
   const Metrics& metrics = result.metrics;
-  const double margin = tie_margin(tolerance, metrics);
+  const double margin =
+      metrics.level ? most_of_one(tolerance, metrics) : tie_margin(tolerance, metrics);
   const double regret = metrics.regret.value_or(
       metrics.min_regret.value_or(std::numeric_limits<double>::quiet_NaN()));
   if (metrics.argmax_ref && *metrics.argmax_ref >= metrics.n) {

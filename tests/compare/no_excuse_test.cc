@@ -45,6 +45,23 @@ TEST_F(NoExcuseTest, OneWrongLogitIsNoTie) {
   EXPECT_EQ(verdict(ref, got), Verdict::kTieFlip) << "the tolerance allows it of each element";
 }
 
+// Breaks if logits that were rounded to bfloat16, and nothing else, failed where two became one.
+TEST_F(NoExcuseTest, CandidatesThatRoundingMadeLevelAreATie) {
+  std::vector<float> ref(62);
+  for (size_t i = 0; i < ref.size(); ++i) ref[i] = 0.0625F * static_cast<float>(i) - 3;
+  std::vector<float> got = ref;
+  const auto verdict_of = [&](float first, float second, float got_first, float got_second) {
+    ref.resize(62);
+    got.resize(62);
+    ref.insert(ref.end(), {first, second});
+    got.insert(got.end(), {got_first, got_second});
+    return verdict(ref, got);
+  };
+  EXPECT_EQ(verdict_of(7.985F, 8.03F, 8, 8), Verdict::kTieFlip);
+  EXPECT_EQ(verdict_of(7.985F, 8.03F, 8.01F, 8), Verdict::kDrift) << "which is a choice";
+  EXPECT_EQ(verdict_of(7.9F, 8.03F, 7.97F, 7.97F), Verdict::kDrift) << "too far apart";
+}
+
 TEST_F(NoExcuseTest, WrongLogitDoesNotExcuseLaterTokens) {
   const std::vector<float> ref = peaks(13.6F);
   const std::vector<float> got = peaks(14.5F);

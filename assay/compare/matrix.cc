@@ -238,12 +238,25 @@ MatrixCell compare_run(const std::vector<const Run*>& references, const Run& run
   return cell;
 }
 
+// Any of several engines in float64 may be the one that was to be judged.
+void require_one_reference(const std::vector<const Run*>& references) {
+  for (const Run* run : references) {
+    const RunLabel& first = references.front()->label;
+    if (run->label.engine == first.engine) continue;
+    throw Error(fmt::format("is of math float64, as is {}, of another engine: which one is the "
+                            "reference is not known",
+                            first.path),
+                run->label.path, "name the reference's engine with --reference");
+  }
+}
+
 // The logs of the reference's engine, the largest first: it holds the most checkpoints.
 std::vector<const Run*> references_of(const std::vector<Run>& runs, const std::string& wanted) {
   std::vector<const Run*> references;
   for (const Run& run : runs) {
     if (is_reference(run, wanted)) references.push_back(&run);
   }
+  if (wanted.empty()) require_one_reference(references);
   std::stable_sort(references.begin(), references.end(),
                    [](const Run* a, const Run* b) { return a->bytes > b->bytes; });
   std::erase_if(references, [&](const Run* run) {

@@ -35,6 +35,23 @@ TEST_F(MatrixTest, RunWithoutAReferenceDoesNotPass) {
   EXPECT_TRUE(compare_matrix({ref, good, log("oracle", "float64", 3, 9)}, {}).pass);
 }
 
+// Breaks if one of two engines were taken for the reference, and the other for wrong or right by
+// it.
+TEST_F(MatrixTest, OneOfTwoEnginesInFloat64HasToBeNamed) {
+  const std::string ref = log("ref", "float64", 2, 5);
+  const std::string mine = log("mine", "float64", 2, 9);
+  const std::string good = log("good", "exact", 2, 5);
+  EXPECT_THAT(error_of([&] {
+                compare_matrix({ref, mine, good}, {});
+              }),
+              testing::HasSubstr("name the reference's engine with --reference"));
+  MatrixOptions options;
+  options.reference = "ref";
+  const RunMatrix matrix = compare_matrix({ref, mine, good}, options);
+  EXPECT_FALSE(matrix.pass);
+  EXPECT_EQ(matrix.rows.at(0).cells.size(), 3U);
+}
+
 // Breaks if of two runs of the reference's engine, as of a night and the next, the wrong one were
 // taken for a reference, and passed with it.
 TEST_F(MatrixTest, TwoRunsOfTheReferenceThatDifferDoNotPass) {

@@ -105,6 +105,10 @@ Counterfactual read_counterfactual(const JsonNode& node) {
   const std::optional<JsonNode> patch = node.find("config");
   if (patch && !patch->is_object()) patch->fail("is not an object", kFeatureHint);
   result.patch = patch ? json_of_value(patch->json()) : "{}";
+  if (const auto small = node.find("small")) {
+    if (!small->json().IsBool()) small->fail("is neither true nor false", kFeatureHint);
+    result.small = small->json().GetBool();
+  }
   if (const auto changed = node.find("tensors")) {
     for (const auto& [glob, value] : changed->members()) {
       const bool is_left_out = value.json().IsNull();

@@ -31,7 +31,11 @@ struct Counterfactual {
   std::string text;      // what the engine does: "takes 0.1 ln(factor) + 1"
   std::string patch;     // of config.json, a JSON merge patch (RFC 7396)
   ChangedTensors tensors;
+  bool small = false;  // it may move the logits by less than kLoud
 };
+
+// What the suite's mistakes move the logits by at least, in relative L2.
+inline constexpr double kLoud = 1e-2;
 
 // One feature of networks: a tiny model in which it is loud, tokens, and what float64 computes.
 struct Feature {

@@ -24,6 +24,10 @@ namespace {
 
 constexpr double kLeftByExplanation = 0.1;
 constexpr double kLeftWhereRounded = 1.0 / 3.0;
+// Within this, no engine in float32 is nearer to another network.
+constexpr double kNearest = 1e-5;
+// How much further than the feature a mistake has to be from a log that shows the feature.
+constexpr double kFurtherThanFeature = 1.005;
 // Of explanations that leave so nearly the same, none is preferred.
 constexpr double kAlike = 2.0;
 
@@ -141,6 +145,31 @@ void require_right_checkpoints(const Feature& feature, const Precision& precisio
   }
 }
 
+// Rounding of an engine may be as large as what a mistake changes. A log that is nearer to a
+// mistake shows that mistake; and one that is about as near to it as to the feature does not show
+// which of them was computed. Mistakes that move the logits by more than twice its error are
+// further away.
+void require_nearest(const Feature& feature, const std::string& folder, TableCell& cell) {
+  const double error = cell.error->rel_l2;
+  const auto may_be_nearer = [&](const Counterfactual& each) {
+    return each.small || kLoud <= 2 * error;
+  };
+  if (error <= kNearest || std::ranges::none_of(feature.counterfactuals, may_be_nearer)) return;
+  const Explanation nearest = explanations(feature, folder, cell).front();
+  if (nearest.left >= kFurtherThanFeature * error) return;
+  if (nearest.left <= kLeftWhereRounded * error) {
+    cell.finding = nearest.mistakes.front()->ignored ? Finding::kIgnored : Finding::kMisread;
+    cell.cause = causes_of(nearest);
+    cell.text = text_of(nearest);
+    cell.from_explained = nearest.left;
+    return;
+  }
+  cell.finding = Finding::kUnsupported;
+  cell.text =
+      fmt::format("rounds too much to tell it, {:.1e} away, from an engine that {}, {:.1e} away",
+                  error, text_of(nearest), nearest.left);
+}
+
 // What find_output() takes.
 bool is_output(const std::string& checkpoint) {
   const CheckpointName name = parse_checkpoint_name(checkpoint);
@@ -165,7 +194,7 @@ void require_evidence(const Feature& feature, double limit, const std::string& f
     cell.text += fmt::format("{}at {} of {} positions", cell.text.empty() ? "" : ", ",
                              cell.error->positions, cell.error->total);
   }
-  if (is_whole(cell)) return;
+  if (is_whole(cell)) return require_nearest(feature, folder, cell);
   if (feature.counterfactuals.empty()) return find_too_little(cell);
   const Explanation nearest = explanations(feature, folder, cell).front();
   cell.from_nearest_mistake = std::min(nearest.left, std::numeric_limits<double>::max());

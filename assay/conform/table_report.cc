@@ -271,7 +271,8 @@ class EngineTableMarkdown : public Report<EngineTable> {
     std::string text = fmt::format("# {} of engines\nWritten by Assay {}{}\n\n",
                                    conformance ? "Conformance" : "Invariance", context.version,
                                    origin(table, context));
-    text += conformance ? "✓: honoured; –: the engine says that it does not support it.\n\n"
+    text += conformance ? "✓: honoured; –: the engine says that it does not support it, or does "
+                          "not show it.\n\n"
                         : "✓: the same bits as of the tokens alone; ≈: no further than these are "
                           "from themselves; –: the engine says that it does not support it.\n\n";
     for (const TableColumn& each : table.columns) {

@@ -25,7 +25,7 @@ function badge() {
 
 function tableHead() {
   const told = conformance
-    ? '✓: honoured; –: the engine says that it does not support it.'
+    ? '✓: honoured; –: the engine says that it does not support it, or does not show it.'
     : '✓: the same bits as the tokens alone; ≈: no further than these are from themselves; –: the engine says that it does not support it.';
   const what = conformance ? ' of networks, each a tiny model whose results in float64 are known,' : '';
   fill(document.getElementById('head'), [

@@ -31,6 +31,20 @@ class Rules {
     architectures.insert(std::string(architecture));
   }
 
+  // Of a module that holds others, which is what its last part is; no checkpoint where that differs
+  // from layer to layer, as in Nemotron-H's mixers.
+  void add_parent(const std::string& name, const std::string& fields,
+                  std::string_view architecture) {
+    const auto [place, added] = parents_.try_emplace({name, std::string(architecture)}, fields);
+    if (!added && place->second != fields) place->second = kNoCheckpoint;
+  }
+
+  // Adds them.
+  void put_parents() {
+    for (const auto& [place, fields] : parents_) add(place.first, fields, place.second);
+    parents_.clear();
+  }
+
   std::string json() const {
     std::string text;
     for (const Rule& rule : order_) {
@@ -43,6 +57,7 @@ class Rules {
  private:
   std::vector<Rule> order_;
   std::map<Rule, std::set<std::string>> architectures_;
+  std::map<std::pair<std::string, std::string>, std::string> parents_;
 };
 
 std::string to(Checkpoint checkpoint) {
@@ -60,6 +75,21 @@ std::string part_of(const HfModel& model, const std::vector<const OpSpec*>& ops,
   return model.fused_by_kv_head ? "" : fmt::format(", \"part\": \"{}\"", "qkv"[i]);
 }
 
+// What files have in another order of heads, or in parts that are not equal.
+bool is_of_state(Checkpoint out) {
+  constexpr Checkpoint kAll[] = {
+      Checkpoint::kLinearQkv, Checkpoint::kLinearZ, Checkpoint::kLinearA, Checkpoint::kLinearB,
+      Checkpoint::kLinearBa,  Checkpoint::kSsmXbc,  Checkpoint::kSsmDt};
+  return std::ranges::find(kAll, out) != std::end(kAll);
+}
+
+// Whether a number of config.json multiplies what the module gives, which a checkpoint has with it.
+bool is_scaled(const HfModel& model, const OpSpec& op) {
+  return std::ranges::any_of(model.scales, [&](const HfScale& scale) {
+    return scale.tensor == op.tensor && !scale.of_input;
+  });
+}
+
 bool is_of_heads(const OpSpec& op) {
   return op.kind == OpKind::kNorm && is_norm_of_heads(op.out);
 }
@@ -75,6 +105,7 @@ void add_module(const HfModel& model, const Architecture& architecture, const st
     // And what leaves the module of a convolution has not been gated.
     const bool no_rows = (is_of_heads(op) && op.norm_width == Width::kHead) ||
                          (in_parts && model.fused_by_kv_head) || op.kind == OpKind::kConv ||
+                         is_of_state(op.out) || is_scaled(model, op) ||
                          (op.out == Checkpoint::kRouter && model.router_gives_scores);
     std::string fields = no_rows ? kNoCheckpoint : to(op.out) + part_of(model, ops, i);
     const bool of_heads = op.out == Checkpoint::kQ || op.out == Checkpoint::kK || is_of_heads(op);
@@ -83,8 +114,18 @@ void add_module(const HfModel& model, const Architecture& architecture, const st
   }
 }
 
+// Nothing for one that no other holds.
 std::string parent_of(std::string_view module) {
-  return std::string(module.substr(0, module.rfind('.')));
+  const size_t end = module.rfind('.');
+  return end == std::string_view::npos ? std::string() : std::string(module.substr(0, end));
+}
+
+// Whether the layer adds a shared expert of another module to what the experts' module gives.
+bool has_shared_beside(const HfModel& model, std::span<const OpSpec> layer,
+                       const std::string& parent) {
+  return std::ranges::any_of(layer, [&](const OpSpec& op) {
+    return op.out == Checkpoint::kSharedOut && !hf_module(model, op).starts_with(parent + ".");
+  });
 }
 
 // Whether a layer of the architecture that comes before this one has another checkpoint of the
@@ -96,6 +137,20 @@ bool is_something_else_before(const HfModel& model, const Architecture& architec
   return std::ranges::any_of(architecture.layer, [&](const OpSpec& op) {
     return op.out != checkpoint && hf_module(model, op) == module;
   });
+}
+
+// Whether any other layer has another checkpoint of it, of the same size: experts, beside a shared
+// one or alone, and a feed-forward beside experts.
+bool is_ambiguous(const HfModel& model, const Architecture& architecture, const std::string& module,
+                  const OpSpec& op) {
+  if (op.kind != OpKind::kMix && !model.shared_mlp) return false;
+  const auto differs = [&](std::span<const OpSpec> layer) {
+    const auto is_of_module = [&](const OpSpec& each) { return hf_module(model, each) == module; };
+    const auto is_it = [&](const OpSpec& each) { return is_of_module(each) && each.out == op.out; };
+    return std::ranges::any_of(layer, is_of_module) && std::ranges::none_of(layer, is_it);
+  };
+  return differs(architecture.layer) ||
+         std::ranges::any_of(architecture.variants, differs, &LayerVariant::ops);
 }
 
 void add_layer(const HfModel& model, const Architecture& architecture,
@@ -111,13 +166,22 @@ void add_layer(const HfModel& model, const Architecture& architecture,
     ops.push_back(&op);
   }
   for (const std::string& module : modules) {
-    add_module(model, architecture, path + "." + module, ops_of.at(module), rules);
-    // The module that it is the last part of.
-    const Checkpoint out = ops_of.at(module).front()->out;
+    const OpSpec& last = *ops_of.at(module).front();
+    const bool is_unclear = is_ambiguous(model, architecture, module, last);
+    if (is_unclear) {
+      rules.add(path + "." + module, kNoCheckpoint, architecture.name);
+    } else {
+      add_module(model, architecture, path + "." + module, ops_of.at(module), rules);
+    }
+    const Checkpoint out = last.out;
     const bool of_ffn = out == Checkpoint::kFfnOut || out == Checkpoint::kRoutedOut;
-    if (out != Checkpoint::kAttnOut && (!of_ffn || model.adds_in_feed_forward)) continue;
-    rules.add(path + "." + parent_of(module), to(of_ffn ? Checkpoint::kFfnOut : out),
-              architecture.name);
+    const std::string parent = parent_of(module);
+    if (parent.empty() || (out != Checkpoint::kAttnOut && !of_ffn)) continue;
+    if (of_ffn ? model.adds_in_feed_forward : is_scaled(model, last)) continue;  // behind it
+    const bool is_part = of_ffn && (has_shared_beside(model, layer, parent) ||
+                                    (is_unclear && last.kind != OpKind::kMix));
+    const Checkpoint whole = of_ffn ? Checkpoint::kFfnOut : out;
+    rules.add_parent(path + "." + parent, is_part ? kNoCheckpoint : to(whole), architecture.name);
   }
   rules.add(path, to(Checkpoint::kOutput), architecture.name);
 }
@@ -127,7 +191,10 @@ void add_outside(const HfModel& model, const Architecture& architecture, Rules& 
     return (architecture.multipliers & bit(multiplier)) != 0;
   };
   const auto add = [&](std::string_view tensor, Checkpoint checkpoint, bool is_all) {
-    rules.add(std::string(hf_module(model, tensor)), is_all ? to(checkpoint) : kNoCheckpoint,
+    const bool is_scaled = std::ranges::any_of(
+        model.scales, [&](const HfScale& scale) { return scale.tensor == tensor; });
+    const bool is_it = is_all && !is_scaled;
+    rules.add(std::string(hf_module(model, tensor)), is_it ? to(checkpoint) : kNoCheckpoint,
               architecture.name);
   };
   // What the model does to a module's output by itself makes that no checkpoint.
@@ -158,6 +225,7 @@ std::string transformers_map() {
       }
     }
   }
+  rules.put_parents();
   return "{\"rules\": [\n" + rules.json() + (kLeftOut + 1);
 }
 

@@ -20,8 +20,8 @@ const Precision& precision_of(const EngineDeclaration& engine, const Feature& fe
 // Assay's engine computes, to a few of them together, then to the catalogue of mistakes. An
 // explanation must leave at most a tenth of the difference (a third where the engine rounds to 16
 // bits), and no more than the precision may cost. Without one, the precision of the engine
-// decides between honoured and differs. Where the output is right and another checkpoint is not,
-// the engine differs there.
+// decides between honoured and differs. What is honoured is nearer to the feature than to any of
+// its mistakes. Where the output is right and another checkpoint is not, the engine differs there.
 void judge(const Feature& feature, const Precision& precision, const std::string& folder,
            TableCell& cell);
 

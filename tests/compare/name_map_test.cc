@@ -158,6 +158,24 @@ TEST_F(NameMapTest, TransformersKnowsEachArchitecture) {
   EXPECT_THAT(found("granite", "lm_head"), IsEmpty());
   EXPECT_THAT(found("granite", "model.embed_tokens"), IsEmpty());
   EXPECT_THAT(found("olmo2", "lm_head"), ElementsAre("logits"));
+  // Nor is one what is multiplied behind it, or is another part of the network in other layers.
+  for (const auto& [arch, name] : std::vector<std::pair<const char*, const char*>>{
+           {"falcon-h1", "model.embed_tokens"},
+           {"falcon-h1", "model.layers.1.feed_forward.down_proj"},
+           {"falcon-h1", "model.layers.1.self_attn"},
+           {"nemotron_h", "model.layers.1.mixer"},
+           {"nemotron_h", "model.layers.1.mixer.in_proj"},
+           {"qwen35", "model.layers.1.linear_attn.in_proj_qkv"},
+           {"ernie4_5-moe", "model.layers.1.mlp.experts"},
+           {"granitehybrid", "model.layers.1.block_sparse_moe"},
+           {"granitehybrid", "model.layers.1.shared_mlp"}}) {
+    EXPECT_THAT(found(arch, name), IsEmpty()) << arch << ' ' << name;
+  }
+  EXPECT_THAT(found("falcon-h1", "model.layers.1.feed_forward"), ElementsAre("layer_1_ffn_out"));
+  EXPECT_THAT(found("ernie4_5-moe", "model.layers.1.mlp"), ElementsAre("layer_1_ffn_out"));
+  EXPECT_THAT(found("qwen2moe", "model.layers.1.mlp.experts"), ElementsAre("layer_1_routed_out"));
+  EXPECT_THAT(found("nemotron_h", "model.layers.1.mixer.out_proj"),
+              ElementsAre("layer_1_attn_out"));
   // Of rows that rotate together some files have another order, and all heads' norms theirs.
   const auto rows = [&](const char* arch, const char* name) {
     const NameMap map = NameMap::load(fmt::format("transformers:arch={},head_dim=8", arch));

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "assay/weights/key_differences.h"
+#include "assay/weights/latent_parts.h"
 #include "assay/weights/stored_wrong.h"
 #include "assay/weights/tensor_difference.h"
 #include "base/error.h"
@@ -24,16 +25,22 @@ namespace {
 constexpr std::string_view kOutput = "output.weight";
 constexpr std::string_view kEmbedding = "token_embd.weight";
 
-// The tensor that serves as this one: a file without an output matrix uses its embedding for it.
+// The tensor that serves as this one: a file without an output matrix uses its embedding for it,
+// and a part of attn_kv_b may be in the whole one.
 const GgufTensor* serving(const Gguf& file, std::string_view name) {
-  const GgufTensor* tensor = file.find_tensor(name);
-  return tensor == nullptr && name == kOutput ? file.find_tensor(kEmbedding) : tensor;
+  if (const GgufTensor* tensor = file.find_tensor(name)) return tensor;
+  return file.find_tensor(name == kOutput ? kEmbedding : whole_of(name));
+}
+
+bool matches(const std::string& glob, const std::string& name) {
+  return fnmatch(glob.c_str(), name.c_str(), 0) == 0 ||
+         fnmatch(glob.c_str(), whole_of(name).c_str(), 0) == 0;
 }
 
 bool is_asked_for(const WeightsOptions& options, const std::string& name) {
-  return options.tensors.empty() || std::ranges::any_of(options.tensors, [&](const auto& glob) {
-           return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
-         });
+  return options.tensors.empty() ||
+         std::ranges::any_of(options.tensors,
+                             [&](const std::string& glob) { return matches(glob, name); });
 }
 
 // A pair of tensors to compare; one of them may be null.
@@ -46,11 +53,12 @@ struct Pair {
 std::vector<Pair> pairs_of(const Gguf& ref, const Gguf& got, const WeightsOptions& options) {
   std::vector<Pair> pairs;
   for (const GgufTensor& tensor : ref.tensors()) {
-    if (!is_asked_for(options, tensor.name)) continue;
+    if (!is_asked_for(options, tensor.name) || is_in_parts(got, tensor.name)) continue;
     pairs.push_back({tensor.name, &tensor, serving(got, tensor.name)});
   }
   for (const GgufTensor& tensor : got.tensors()) {
-    if (ref.find_tensor(tensor.name) != nullptr || !is_asked_for(options, tensor.name)) continue;
+    const bool is_done = ref.find_tensor(tensor.name) != nullptr || is_in_parts(ref, tensor.name);
+    if (is_done || !is_asked_for(options, tensor.name)) continue;
     pairs.push_back({tensor.name, serving(ref, tensor.name), &tensor});
   }
   return pairs;
@@ -125,6 +133,45 @@ TensorResult compare_pair(const Gguf& ref, const Pair& pair, const WeightsOption
   return result;
 }
 
+bool is_part_beside_whole(const Pair& pair) {
+  if (pair.ref == nullptr || pair.got == nullptr) return false;
+  const std::string whole = whole_of(pair.name);
+  return !whole.empty() && (pair.ref->name == whole || pair.got->name == whole);
+}
+
+// A part of attn_kv_b with the same rows of the whole one, which one of the files has.
+TensorResult compare_part(const Gguf& ref, const Gguf& got, const Pair& pair,
+                          const WeightsOptions& options, ThreadPool& pool) {
+  const bool is_ref_whole = pair.ref->name != pair.name;
+  const auto part = is_ref_whole ? latent_part(ref, *pair.ref, *pair.got)
+                                 : latent_part(got, *pair.got, *pair.ref);
+  TensorResult result{.name = pair.name};
+  if (part) {
+    const Pair alike = is_ref_whole ? Pair{pair.name, &part->of_whole, &part->part}
+                                    : Pair{pair.name, &part->part, &part->of_whole};
+    result = compare_pair(ref, alike, options, pool);
+  } else {
+    result.rel_l2 = INFINITY;
+    result.reason = fmt::format("is not in {}, whose keys divide its {} into no heads",
+                                is_ref_whole ? "the reference" : "the file", whole_of(pair.name));
+  }
+  result.ref_type = pair.ref->type;
+  result.got_type = pair.got->type;
+  const bool is_certain = result.status == TensorStatus::kSame || !std::isfinite(result.rel_l2);
+  if (!part || !part->both_rounded || is_certain) return result;
+  if (options.max_rel_l2 > 0.0) {
+    const bool is_within = result.rel_l2 <= options.max_rel_l2;
+    result.status = is_within ? TensorStatus::kRounded : TensorStatus::kWrong;
+    result.reason = is_within ? "" : over_limit_text(options);
+  } else {
+    result.status = TensorStatus::kUnjudged;
+    result.reason =
+        "both files have it rounded, in blocks of other weights; give the file before it was "
+        "rounded";
+  }
+  return result;
+}
+
 // Which part of a model the file is; empty where it is all of one. A model of many gigabytes may be
 // in several files, as gguf-split makes them.
 std::string part_text(const Gguf& file) {
@@ -158,8 +205,8 @@ WeightsVerdict verdict_of(const WeightsComparison& comparison) {
 void check_globs(const WeightsOptions& options, const std::vector<Pair>& pairs,
                  const std::string& path) {
   for (const std::string& glob : options.tensors) {
-    const bool is_used = std::ranges::any_of(
-        pairs, [&](const Pair& pair) { return fnmatch(glob.c_str(), pair.name.c_str(), 0) == 0; });
+    const bool is_used =
+        std::ranges::any_of(pairs, [&](const Pair& pair) { return matches(glob, pair.name); });
     if (is_used) continue;
     throw Error(fmt::format("--tensors {} matches no tensor", glob), path,
                 "assay inspect lists them");
@@ -205,7 +252,9 @@ WeightsComparison compare_weights(
   ThreadPool pool(options.n_threads);
   int64_t done = 0;
   for (const Pair& pair : pairs) {
-    comparison.tensors.push_back(compare_pair(ref, pair, options, pool));
+    comparison.tensors.push_back(is_part_beside_whole(pair)
+                                     ? compare_part(ref, got, pair, options, pool)
+                                     : compare_pair(ref, pair, options, pool));
     done += elements(pair);
     if (progress) progress(done, total);
   }

@@ -9,8 +9,9 @@
 #include <string_view>
 #include <utility>
 
+#include "assay/weights/networks.h"
 #include "base/error.h"
-#include "engine/model_config.h"
+#include "model/hyperparameter_keys.h"
 
 namespace assay {
 namespace {
@@ -109,17 +110,14 @@ bool is_rounding(const GgufValue* ref, const GgufValue* got) {
   return is_real && static_cast<float>(*number_of(*ref)) == static_cast<float>(*number_of(*got));
 }
 
-// Whether the two keys of a network, with what they leave out, are of one; false where Assay cannot
-// tell.
-bool is_one_network(const Gguf& ref, const Gguf& got) {
-  try {
-    ModelConfig a = ModelConfig::from_gguf(ref);
-    ModelConfig b = ModelConfig::from_gguf(got);
-    a.name = b.name = {};
-    return a == b;
-  } catch (const Error&) {
-    return false;
-  }
+// Whether a key of the network that differs makes another network of it. One that both files state
+// and Assay does not read, another engine may.
+bool is_of_another_network(const std::string& key, const GgufValue* ref, const GgufValue* got,
+                           const Networks& networks) {
+  // For how many positions a model was made changes nothing that it computes at one of them.
+  const bool describes = key.ends_with(fmt::format(".{}", hyperparameter::kContextLength));
+  if (!describes && is_stated_otherwise(ref, got)) return true;
+  return !networks.are_one() && networks.depends_on(key);
 }
 
 }  // namespace
@@ -151,8 +149,9 @@ std::vector<KeyDifference> key_differences(const Gguf& ref, const Gguf& got,
                                    printable((is_elsewhere(ref) ? ref : got).path(), 4096)));
   }
   const std::string network = fmt::format("{}.", ref.get_string("general.architecture"));
-  std::optional<bool> one_network;  // not asked for where the keys are the same
+  std::optional<Networks> networks;  // not read where the keys are the same
   std::vector<KeyDifference> differences;
+  std::vector<size_t> of_network;  // differences that may count
   for (const std::string& key : names) {
     const GgufValue* ref_value = ref.find(key);
     const GgufValue* got_value = got.find(key);
@@ -168,12 +167,17 @@ std::vector<KeyDifference> key_differences(const Gguf& ref, const Gguf& got,
       if (!are_compared) continue;
       differs->counts = true;
     } else if (key.starts_with(network) || key.starts_with("assay.")) {
-      if (!one_network) one_network = is_one_network(ref, got);
-      // One that Assay does not read, another engine may.
-      differs->counts = !is_rounding(ref_value, got_value) &&
-                        (!*one_network || is_stated_otherwise(ref_value, got_value));
+      if (!networks) networks.emplace(ref, got);
+      const bool may = !is_rounding(ref_value, got_value) && !networks->is_of_latent_form(key);
+      differs->counts = may && is_of_another_network(key, ref_value, got_value, *networks);
+      if (may) of_network.push_back(differences.size());
     }
     differences.push_back(std::move(*differs));
+  }
+  // Two networks, and no key that tells them apart by itself: all may together.
+  const bool any = std::ranges::any_of(of_network, [&](size_t i) { return differences[i].counts; });
+  if (networks && !networks->are_one() && !any) {
+    for (const size_t i : of_network) differences[i].counts = true;
   }
   return differences;
 }

@@ -269,6 +269,10 @@ std::string factor_text(double factor) {
   return fmt::format("{:.{}g}", factor, digits);
 }
 
+std::string over_limit_text(const WeightsOptions& options) {
+  return fmt::format("rel_l2 is over --max-rel-l2 {:g}", options.max_rel_l2);
+}
+
 void measure_tensor(const GgufTensor& ref, const GgufTensor& got, const WeightsOptions& options,
                     ThreadPool& pool, TensorResult& result) {
   std::vector<RowSums> rows(static_cast<size_t>(ref.rows()));
@@ -336,8 +340,7 @@ void measure_tensor(const GgufTensor& ref, const GgufTensor& got, const WeightsO
     if (is_limited) {
       const bool is_within = result.rel_l2 <= options.max_rel_l2;
       result.status = is_within ? TensorStatus::kRounded : TensorStatus::kWrong;
-      result.reason =
-          is_within ? "" : fmt::format("rel_l2 is over --max-rel-l2 {:g}", options.max_rel_l2);
+      result.reason = is_within ? "" : over_limit_text(options);
     }
     return;
   }

@@ -27,6 +27,9 @@ void read_row(const GgufTensor& tensor, int64_t row, std::span<float> out);
 // With at least three digits, and as many as show that the factor is not 1.
 std::string factor_text(double factor);
 
+// Of a tensor that differs by more than WeightsOptions::max_rel_l2.
+std::string over_limit_text(const WeightsOptions& options);
+
 // Compares two tensors of one shape, and fills in all of `result` but its name and, where they
 // differ by more than they may, what is wrong. Null `ref` or `got` is not allowed.
 void measure_tensor(const GgufTensor& ref, const GgufTensor& got, const WeightsOptions& options,

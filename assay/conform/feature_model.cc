@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <filesystem>
@@ -23,6 +24,7 @@
 #include "engine/model_config.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/reference/dequantize.h"
+#include "model/hyperparameter_keys.h"
 
 namespace assay {
 namespace {
@@ -140,8 +142,8 @@ GgufData gguf_data(const GgufTensor& tensor, const QuantisedRows& quantised) {
   return made;
 }
 
-// attn_kv_b in two, as the converter stores it: of each head the columns of its keys, and the rows
-// of its values. `whole` has no blocks.
+// attn_kv_b in two, as the converter stores it for engines that do without: of each head the
+// columns of its keys, and the rows of its values. `whole` has no blocks.
 std::pair<GgufData, GgufData> split_kv_b(const GgufData& whole, const ModelConfig& config) {
   const int64_t rank = whole.dims[0];
   const int64_t of_k = config.unrotated_dim();
@@ -167,11 +169,14 @@ std::pair<GgufData, GgufData> split_kv_b(const GgufData& whole, const ModelConfi
 
 std::vector<GgufData> gguf_tensors(const Feature& feature, const Gguf& model) {
   const QuantisedRows quantised = quantised_rows(feature);
+  const bool is_split = std::ranges::any_of(feature.metadata, [](const auto& key) {
+    return key.first.ends_with(hyperparameter::kLatentKeyLength);
+  });
   std::vector<GgufData> result;
   for (const GgufTensor& tensor : model.tensors()) {
     result.push_back(gguf_data(tensor, quantised));
     const bool has_blocks = tensor_type_info(result.back().type).block_elements > 1;
-    if (!tensor.name.ends_with(kKvB) || has_blocks) continue;
+    if (!is_split || !tensor.name.ends_with(kKvB) || has_blocks) continue;
     auto [k, v] = split_kv_b(result.back(), ModelConfig::from_gguf(model));
     result.back() = std::move(k);
     result.push_back(std::move(v));

@@ -358,9 +358,10 @@ FAMILIES = [
         misread("embedding_scale", "leaves scale_emb out", {"scale_emb": 1}),
         misread("residual_multiplier", "leaves scale_depth out", {"scale_depth": 2.0}),
         misread("logit_scale", "leaves dim_model_base out", {"dim_model_base": 64}), gain={"*q_b_proj*": 4.0},
-        num_hidden_layers=4, scale_emb=12, scale_depth=1.4, dim_model_base=256, rope_scaling=dict(
+        num_hidden_layers=4, scale_emb=12, scale_depth=1.4, dim_model_base=256, max_position_embeddings=4096,
+        rope_scaling=dict(
             type="longrope", short_factor=LONGROPE["short_factor"][8:], long_factor=LONGROPE["long_factor"][8:],
-            original_max_position_embeddings=512
+            original_max_position_embeddings=4096
         ),
     ),
     family("jais2", "Jais 2", NO_BIASES, BASE_10000, rope_theta=500000.0),

@@ -147,15 +147,16 @@ void require_right_checkpoints(const Feature& feature, const Precision& precisio
 
 // Rounding of an engine may be as large as what a mistake changes. A log that is nearer to a
 // mistake shows that mistake; and one that is about as near to it as to the feature does not show
-// which of them was computed. Mistakes that move the logits by more than twice its error are
-// further away.
+// which of them was computed: nothing, if that is so of all. Mistakes that move the logits by more
+// than twice its error are further away.
 void require_nearest(const Feature& feature, const std::string& folder, TableCell& cell) {
   const double error = cell.error->rel_l2;
   const auto may_be_nearer = [&](const Counterfactual& each) {
     return each.small || kLoud <= 2 * error;
   };
   if (error <= kNearest || std::ranges::none_of(feature.counterfactuals, may_be_nearer)) return;
-  const Explanation nearest = explanations(feature, folder, cell).front();
+  const std::vector<Explanation> all = explanations(feature, folder, cell);
+  const Explanation& nearest = all.front();
   if (nearest.left >= kFurtherThanFeature * error) return;
   if (nearest.left <= kLeftWhereRounded * error) {
     cell.finding = nearest.mistakes.front()->ignored ? Finding::kIgnored : Finding::kMisread;
@@ -164,7 +165,7 @@ void require_nearest(const Feature& feature, const std::string& folder, TableCel
     cell.from_explained = nearest.left;
     return;
   }
-  cell.finding = Finding::kUnsupported;
+  if (all.back().left < kFurtherThanFeature * error) cell.finding = Finding::kUnsupported;
   cell.text =
       fmt::format("rounds too much to tell it, {:.1e} away, from an engine that {}, {:.1e} away",
                   error, text_of(nearest), nearest.left);

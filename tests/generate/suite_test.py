@@ -65,12 +65,20 @@ class Suite(unittest.TestCase):
         self.each(check)
 
     def test_no_precision_of_the_oracle_fails(self):
-        """Breaks if a case hangs on a choice too close to call: transformers in bfloat16 would choose other experts."""
+        """Breaks if a case hangs on a choice too close to call: transformers in bfloat16 would choose other experts.
+
+        Cases that are of nothing but the forms of GELU may be hidden by its rounding.
+        """
+        cases = {folder.name: json.loads((folder / "case.json").read_text()) for folder in folders()}
+        mistakes = {name: case["counterfactuals"] for name, case in cases.items()}
+        small = {name for name, each in mistakes.items() if each and all(mistake.get("small") for mistake in each)}
+        allowed = {"transformers": {"honoured"}, "transformers-bf16": {"honoured", "unsupported"}}
         engines = {engine["name"]: engine for engine in json.loads(VERDICTS.read_text())["engines"]}
-        for name in ("transformers", "transformers-bf16"):
+        for name, of_small in allowed.items():
             wrong = {cell["feature"]: cell["verdict"] for cell in engines[name]["features"]}
             self.assertGreaterEqual(len(wrong), LEAST)
-            self.assertEqual({key: value for key, value in wrong.items() if value != "honoured"}, {}, name)
+            right = {key: of_small if key in small else {"honoured"} for key in wrong}
+            self.assertEqual({key: value for key, value in wrong.items() if value not in right[key]}, {}, name)
 
     def test_counterfactuals_are_known_mistakes(self):
         def check(_, case):

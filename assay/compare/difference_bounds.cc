@@ -233,10 +233,13 @@ void hold_single_values(const ViewPair& pair, Metrics& metrics) {
   };
   for (const auto& [mine, other] : {std::pair(&pair.ref, &pair.got), {&pair.got, &pair.ref}}) {
     const KnownValues there(other->values, other->top);
+    int64_t listed = 0;
     for (const TopValue& top : mine->top) {
-      const bool beyond = top.index >= static_cast<int64_t>(pair.common) && top.value != 0;
-      metrics.facts.top = metrics.facts.top || (beyond && there.at(top.index));
+      const bool is_shared = top.index >= static_cast<int64_t>(pair.common) && there.at(top.index);
+      listed += is_shared ? 1 : 0;
+      metrics.facts.top = metrics.facts.top || (is_shared && top.value != 0);
     }
+    metrics.listed = std::max(metrics.listed, listed);
   }
   const std::map<int64_t, double> differences =
       min_differences(known(pair.ref), known(pair.got), pair.common);

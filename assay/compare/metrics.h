@@ -25,6 +25,7 @@ struct SharedFacts {
 struct Metrics {
   int64_t n = 0;         // elements of the whole tensor
   int64_t compared = 0;  // of them, those whose values were compared
+  int64_t listed = 0;    // further ones that both hold, at least one of them in a list
   double max_abs = 0;
   double mean_abs = 0;
   double rms = 0;      // of the differences

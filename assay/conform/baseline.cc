@@ -18,8 +18,12 @@ constexpr double kFurther = 1.5;
 
 // Whether fewer of the outputs that were judged are shown; both have some.
 bool shows_less(const TableCell& before, const TableCell& now) {
+  // Sketches show all without a value.
+  const bool is_whole = now.error->whole == now.error->positions;
+  const bool fewer =
+      !is_whole && now.error->values >= 0 && now.error->values < before.error->values;
   return now.checkpoint != before.checkpoint || now.error->positions < before.error->positions ||
-         now.error->whole < before.error->whole;
+         now.error->whole < before.error->whole || fewer;
 }
 
 // Whether an output that is wrong is as wrong as it was, and by the same mistake.

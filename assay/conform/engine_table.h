@@ -50,6 +50,7 @@ struct OutputError {
   int64_t whole = 0;      // of these, with all values of both
   int64_t total = 0;      // that the reference has
   std::string problem;    // why there is no distance; empty where there is one
+  int64_t values = -1;    // that were compared at all of these; -1: not known
 };
 
 struct TableRow {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -52,6 +53,8 @@ void add_record(const RecordResult& result, OutputError& error) {
   error.rel_l2 += is_distance(result) ? result.metrics.rel_l2 * result.metrics.rel_l2
                                       : std::numeric_limits<double>::quiet_NaN();
   if (error.problem.empty() && !std::isfinite(error.rel_l2)) error.problem = problem_of(result);
+  error.values =
+      std::max<int64_t>(error.values, 0) + result.metrics.compared + result.metrics.listed;
   ++error.positions;
   error.whole += compares_whole(result) ? 1 : 0;
 }

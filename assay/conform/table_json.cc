@@ -24,6 +24,7 @@ constexpr int64_t kMaxTableBytes = int64_t{256} << 20;
 constexpr char kTableHint[] = "give what assay conform or invariance wrote, with --format json";
 constexpr size_t kMaxReadText = 10000;
 constexpr int64_t kMostPositions = int64_t{1} << 31;
+constexpr int64_t kMostValues = int64_t{1} << 53;
 
 const char* command_of(EngineTable::Kind kind) {
   return kind == EngineTable::Kind::kConformance ? "conform" : "invariance";
@@ -43,6 +44,7 @@ void append_verdict(JsonObject& object, const TableCell& cell) {
   object.member("positions", cell.error ? cell.error->positions : 0);
   object.member("positions_whole", cell.error ? cell.error->whole : 0);
   object.member("positions_total", cell.error ? cell.error->total : 0);
+  if (cell.error && cell.error->values >= 0) object.member("values", cell.error->values);
 }
 
 void append_cell(JsonObject& object, const EngineTable& table, const TableRow& row,
@@ -126,6 +128,8 @@ TableCell read_verdict(const JsonNode& node, EngineTable::Kind kind) {
     const auto whole = node.find("positions_whole");
     error.whole = whole ? whole->integer(0, error.positions) : 0;
     error.total = total;
+    const auto values = node.find("values");
+    error.values = values ? values->integer(0, kMostValues) : -1;
     cell.error = error;
   }
   const bool shown = cell.error && std::isfinite(cell.error->rel_l2) &&

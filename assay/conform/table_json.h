@@ -14,7 +14,7 @@ const char* row_word(EngineTable::Kind kind);
 
 // {"pass","runs":[{"assay","time","command"}],"engines":[{"name","version","precision","adapter",
 // "counts":{...},"features":[{"feature","group","title","states","case","verdict","cause","text",
-// "checkpoint","rel_l2","from_explained","from_nearest_mistake","positions","positions_whole","positions_total","first_divergence","log",
+// "checkpoint","rel_l2","from_explained","from_nearest_mistake","positions","positions_whole","positions_total","values","first_divergence","log",
 // "compare","command","seconds"}]}]}; of invariance "surfaces" and "surface" in place of "features"
 // and "feature". "adapter" and "case" are SHA-256 of what was run. Held to a baseline, the table
 // has "baseline", the file, and each feature "change" and "before".

@@ -61,6 +61,21 @@ Change change(const TableCell& before, const TableCell& now) {
   return *held(before, now).change;
 }
 
+// Breaks if a log of one value at each position were as good as one of ninety.
+TEST(Baseline, AHonouredFeatureOfFewerValuesIsWorse) {
+  const auto of_part = [](int64_t values, int64_t whole) {
+    TableCell made = cell(Finding::kHonoured, 1e-7);
+    made.error->whole = whole;
+    made.error->values = values;
+    return made;
+  };
+  EXPECT_EQ(change(of_part(630, 0), of_part(7, 0)), Change::kWorse);
+  EXPECT_EQ(change(of_part(630, 0), of_part(630, 0)), Change::kSame);
+  EXPECT_EQ(change(of_part(7, 0), of_part(630, 0)), Change::kSame);
+  EXPECT_EQ(change(of_part(672, 7), of_part(0, 7)), Change::kSame) << "sketches show all";
+  EXPECT_EQ(change(of_part(-1, 0), of_part(7, 0)), Change::kSame) << "an older file";
+}
+
 TEST(Baseline, WhatIsAsBadAsItWasIsTheSame) {
   const TableCell before = cell(Finding::kMisread, 0.2, "rope_base");
   EXPECT_EQ(change(before, before), Change::kSame);

@@ -141,12 +141,14 @@ bool rotates_first_heads(const std::string& checkpoint, const std::optional<LogH
   });
 }
 
-// Whether the checkpoint is a row of a table whose small elements quantisation rounds to 0: any two
-// neighbours may be 0.
+// Whether the checkpoint is a row of a table in blocks, as the header names them, whose small
+// elements are rounded to 0: any two neighbours may be 0.
 bool is_quantised_row(const std::string& checkpoint, const std::optional<LogHeader>& header) {
-  static constexpr std::string_view kOfFloats[] = {"", "F64", "F32", "F16", "BF16"};
+  static constexpr std::string_view kOfBlocks[] = {"Q", "IQ", "TQ", "MXFP", "NVFP"};
   return header && checkpoint == "embedding" &&
-         std::ranges::find(kOfFloats, header->model.type) == std::end(kOfFloats);
+         std::ranges::any_of(kOfBlocks, [&](std::string_view kind) {
+           return header->model.type.starts_with(kind);
+         });
 }
 
 std::optional<int64_t> token_at(const std::optional<LogHeader>& header, int64_t token_idx) {

@@ -264,9 +264,11 @@ TEST_F(ForensicsTest, RowsOfQuantisedTablesMayBeginWithZeros) {
     }
     return kinds(analyze_log(put("a", log)));
   };
-  EXPECT_THAT(kinds_of("Q8_0", "embedding"), IsEmpty());
+  for (const char* type : {"Q8_0", "IQ4_XS", "MXFP4"}) {
+    EXPECT_THAT(kinds_of(type, "embedding"), IsEmpty()) << type;
+  }
   EXPECT_THAT(kinds_of("Q8_0", "layer_0_output"), ElementsAre(SuspicionKind::kNullWords));
-  for (const char* type : {"F32", "BF16", ""}) {
+  for (const char* type : {"F32", "bf16", "float32", ""}) {
     EXPECT_THAT(kinds_of(type, "embedding"), ElementsAre(SuspicionKind::kNullWords)) << type;
   }
 }

@@ -84,9 +84,9 @@ bool is_of_state(Checkpoint out) {
 }
 
 // Whether a number of config.json multiplies what the module gives, which a checkpoint has with it.
-bool is_scaled(const HfModel& model, const OpSpec& op) {
+bool is_scaled(const HfModel& model, std::string_view tensor) {
   return std::ranges::any_of(model.scales, [&](const HfScale& scale) {
-    return scale.tensor == op.tensor && !scale.of_input;
+    return scale.tensor == tensor && !scale.of_input;
   });
 }
 
@@ -105,7 +105,7 @@ void add_module(const HfModel& model, const Architecture& architecture, const st
     // And what leaves the module of a convolution has not been gated.
     const bool no_rows = (is_of_heads(op) && op.norm_width == Width::kHead) ||
                          (in_parts && model.fused_by_kv_head) || op.kind == OpKind::kConv ||
-                         is_of_state(op.out) || is_scaled(model, op) ||
+                         is_of_state(op.out) || is_scaled(model, op.tensor) ||
                          (op.out == Checkpoint::kRouter && model.router_gives_scores);
     std::string fields = no_rows ? kNoCheckpoint : to(op.out) + part_of(model, ops, i);
     const bool of_heads = op.out == Checkpoint::kQ || op.out == Checkpoint::kK || is_of_heads(op);
@@ -177,9 +177,11 @@ void add_layer(const HfModel& model, const Architecture& architecture,
     const bool of_ffn = out == Checkpoint::kFfnOut || out == Checkpoint::kRoutedOut;
     const std::string parent = parent_of(module);
     if (parent.empty() || (out != Checkpoint::kAttnOut && !of_ffn)) continue;
-    if (of_ffn ? model.adds_in_feed_forward : is_scaled(model, last)) continue;  // behind it
-    const bool is_part = of_ffn && (has_shared_beside(model, layer, parent) ||
-                                    (is_unclear && last.kind != OpKind::kMix));
+    if (of_ffn && model.adds_in_feed_forward) continue;
+    const bool is_part_of_ffn =
+        has_shared_beside(model, layer, parent) || (is_unclear && last.kind != OpKind::kMix);
+    // What multiplies attention stands behind its module.
+    const bool is_part = of_ffn ? is_part_of_ffn : is_scaled(model, last.tensor);
     const Checkpoint whole = of_ffn ? Checkpoint::kFfnOut : out;
     rules.add_parent(path + "." + parent, is_part ? kNoCheckpoint : to(whole), architecture.name);
   }
@@ -191,9 +193,7 @@ void add_outside(const HfModel& model, const Architecture& architecture, Rules& 
     return (architecture.multipliers & bit(multiplier)) != 0;
   };
   const auto add = [&](std::string_view tensor, Checkpoint checkpoint, bool is_all) {
-    const bool is_scaled = std::ranges::any_of(
-        model.scales, [&](const HfScale& scale) { return scale.tensor == tensor; });
-    const bool is_it = is_all && !is_scaled;
+    const bool is_it = is_all && !is_scaled(model, tensor);
     rules.add(std::string(hf_module(model, tensor)), is_it ? to(checkpoint) : kNoCheckpoint,
               architecture.name);
   };

@@ -170,6 +170,8 @@ TEST_F(NameMapTest, TransformersKnowsEachArchitecture) {
            {"granitehybrid", "model.layers.1.block_sparse_moe"},
            {"granitehybrid", "model.layers.1.shared_mlp"}}) {
     EXPECT_THAT(found(arch, name), IsEmpty()) << arch << ' ' << name;
+    const NameMap map = NameMap::load(fmt::format("transformers:arch={},head_dim=8", arch));
+    EXPECT_TRUE(map.find(name).known) << arch << ' ' << name;
   }
   EXPECT_THAT(found("falcon-h1", "model.layers.1.feed_forward"), ElementsAre("layer_1_ffn_out"));
   EXPECT_THAT(found("ernie4_5-moe", "model.layers.1.mlp"), ElementsAre("layer_1_ffn_out"));

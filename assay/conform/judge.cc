@@ -166,9 +166,9 @@ void require_nearest(const Feature& feature, const std::string& folder, TableCel
     return;
   }
   if (all.back().left < kFurtherThanFeature * error) cell.finding = Finding::kUnsupported;
-  cell.text =
-      fmt::format("rounds too much to tell it, {:.1e} away, from an engine that {}, {:.1e} away",
-                  error, text_of(nearest), nearest.left);
+  cell.text +=
+      fmt::format("{}rounds too much to tell it, {:.1e} away, from an engine that {}, {:.1e} away",
+                  cell.text.empty() ? "" : "; ", error, text_of(nearest), nearest.left);
 }
 
 // What find_output() takes.

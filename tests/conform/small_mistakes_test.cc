@@ -105,5 +105,21 @@ TEST_F(SmallMistakes, RoundingThatHidesThemIsNoEvidence) {
   EXPECT_EQ(with_noise(true, 0.1).finding, Finding::kIgnored);
 }
 
+// Breaks if a whole family were not honoured, or honoured without a word, where rounding hides one
+// of its mistakes.
+TEST_F(SmallMistakes, OneOfSeveralThatRoundingHidesIsNamed) {
+  features_ = read_suite(source_path("conform/suite"), {"family_gemma"});
+  ASSERT_GT(feature().counterfactuals.size(), 1U);
+  write_feature_folder(feature(), feature().config, {}, path("model"));
+  std::mt19937 random(7);
+  std::normal_distribution<double> noise(0.0, 0.015);
+  const TableCell family =
+      judged(false, "bfloat16", [&](double value) { return value * (1.0 + noise(random)); });
+  EXPECT_EQ(family.finding, Finding::kHonoured) << family.text;
+  EXPECT_THAT(family.text, HasSubstr("which bfloat16 may cost"));
+  EXPECT_THAT(family.text, HasSubstr("; rounds too much to tell it"));
+  EXPECT_THAT(family.text, HasSubstr("takes GELU with erf"));
+}
+
 }  // namespace
 }  // namespace assay

@@ -186,6 +186,9 @@ void Forensics::add(const Record& record, int32_t checkpoint, const std::vector<
   find_stale_runs(record, checkpoint, header, held);
   find_contradiction(record, checkpoint, found);
   find_conflict(record, checkpoint);
+  if (record.checkpoint == "logits" && record.summary) {
+    chosen_[record.token_idx + 1] = record.summary->argmax;
+  }
   if (values.size() < kShortest) return;
   held.is_quantised_row = is_quantised_row(record.checkpoint, header);
   Facts facts;
@@ -289,6 +292,22 @@ void Forensics::find_whole_numbers(const Record& record, int32_t checkpoint) {
       {SuspicionKind::kWhole, checkpoint, record.token_idx, 0, std::ssize(record.values)});
 }
 
+// Attention over one token, however often it stands there, gives what it gives once.
+bool Forensics::is_one_token_until(int64_t token_idx,
+                                   const std::optional<LogHeader>& header) const {
+  const std::optional<int64_t> first = token_at(header, 0);
+  if (!first) return false;
+  const Architecture* named = find_architecture(header->model.arch);
+  if (named != nullptr && named->position == PositionKind::kLearned) return false;
+  const int64_t n_given = std::ssize(header->tokens);
+  for (int64_t i = 1; i <= token_idx; ++i) {
+    const auto next = chosen_.find(i);
+    if (i >= n_given && next == chosen_.end()) return false;
+    if ((i < n_given ? *token_at(header, i) : next->second) != *first) return false;
+  }
+  return true;
+}
+
 void Forensics::find_repeats(const Record& record, int32_t checkpoint,
                              const std::optional<LogHeader>& header) {
   if (is_experts(parse_checkpoint_name(record.checkpoint))) return;  // tokens may choose the same
@@ -302,6 +321,7 @@ void Forensics::find_repeats(const Record& record, int32_t checkpoint,
     if (of_checkpoint == checkpoint || record.token_idx == 0) return;
     if (!parse_checkpoint_name(record.checkpoint).known) return;
   } else {
+    if (is_one_token_until(std::max(record.token_idx, of_token), header)) return;
     const auto here = token_at(header, record.token_idx);
     const auto there = token_at(header, of_token);
     if (here && there ? *here == *there : depends_only_on_tokens(record.checkpoint, header)) return;

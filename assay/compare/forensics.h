@@ -116,6 +116,7 @@ class Forensics {
                     const std::optional<LogHeader>& header);
   void find_stale_runs(const Record& record, int32_t checkpoint,
                        const std::optional<LogHeader>& header, Checkpoint& held);
+  bool is_one_token_until(int64_t token_idx, const std::optional<LogHeader>& header) const;
   void find_words(int32_t id, Checkpoint& checkpoint, std::vector<Word>& words);
   void find_shared_bits(Checkpoint& checkpoint, size_t word);
   void find_keys(Checkpoint& checkpoint);
@@ -125,6 +126,7 @@ class Forensics {
   std::unordered_map<uint64_t, std::pair<int32_t, int64_t>> seen_;
   // Of each checkpoint at each token, by sequence and rank: the digest of what was there first.
   std::map<std::tuple<std::string, int32_t, int64_t, std::array<int64_t, 4>>, std::string> digests_;
+  std::map<int64_t, int64_t> chosen_;  // the token that the logits before it give most to
   std::vector<Suspicion> suspicions_;
 };
 

@@ -171,6 +171,31 @@ TEST_F(ForensicsTest, FindsRepeatsUnlessTheTokenIsTheSame) {
               IsEmpty());
 }
 
+// Breaks if one token again and again, a prompt's or the model's own, were called a stale buffer.
+TEST_F(ForensicsTest, OneTokenAgainAndAgainRepeatsEachLayer) {
+  const std::vector<float> layer = normal_values(16, 1);
+  const auto of = [&](const char* arch, int chosen) {
+    std::string log = fmt::format(R"({{"assay":1,"model":{{"name":"m","sha256":"","arch":"{}",)"
+                                  R"("type":"F32"}},"tokens":[5]}})",
+                                  arch) +
+                      "\n";
+    for (int token = 0; token < 3; ++token) {
+      log += line("layer_1_output", token, layer);
+      log +=
+          fmt::format(R"({{"checkpoint":"logits","token_idx":{},"dtype":"f32","shape":[1,96],)"
+                      R"("values":[],"summary":{{"min":-1,"max":2,"mean":0.1,"l2":3,"argmax":{},)"
+                      R"("nonfinite":0}}}})",
+                      token, chosen) +
+          "\n";
+    }
+    return kinds(analyze_log(put("a.jsonl", log)));
+  };
+  const auto repeats = ElementsAre(SuspicionKind::kRepeat, SuspicionKind::kRepeat);
+  EXPECT_THAT(of("qwen2", 5), IsEmpty());
+  EXPECT_THAT(of("qwen2", 6), repeats);
+  EXPECT_THAT(of("gpt2", 5), repeats);  // each position adds a row of its own
+}
+
 // Breaks if generated tokens that are equal were accused where nothing but the token counts; the
 // header says which network that is.
 TEST_F(ForensicsTest, RepeatsOfEqualTokensFollowTheNetwork) {

@@ -134,7 +134,7 @@ std::vector<Kinds> families_of(Checkpoint checkpoint, const BoundMistake& mistak
     return {{Checkpoint::kFfnGate, Checkpoint::kFfnUp, Checkpoint::kExpertOut}};
   }
   std::vector<Kinds> families;
-  if (name == "rope_scaling") {
+  if (name == "rope_scaling" || name == "rope_unwanted") {
     families = {{Checkpoint::kQRope, Checkpoint::kKRope, Checkpoint::kAttn}};
   }
   const bool of_all = kind == OpKind::kLinear

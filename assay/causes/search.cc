@@ -160,13 +160,19 @@ void Search::make_neighbours() {
   neighbours_ = std::move(chain);
 }
 
-// All positions, for the mistakes that read them.
+// All positions, for the mistakes that read them: of the prompt those, too, that the evidence does
+// not reach, where the logs have them.
 void Search::make_whole(const std::vector<Try>& tries) {
   const auto reads_all = [](const Try& one) { return one.mistake.reads_all_positions; };
   if (std::ranges::none_of(tries, reads_all)) return;
-  std::vector<int64_t> all(static_cast<size_t>(evidence_.tokens().back().token_idx + 1));
-  std::iota(all.begin(), all.end(), int64_t{0});
-  auto chain = std::make_unique<Chain>(network_, store_, context_.target, std::move(all));
+  const int64_t end = evidence_.tokens().back().token_idx + 1;
+  const auto chain_to = [&](int64_t last) {
+    std::vector<int64_t> all(static_cast<size_t>(last));
+    std::iota(all.begin(), all.end(), int64_t{0});
+    return std::make_unique<Chain>(network_, store_, context_.target, std::move(all));
+  };
+  auto chain = chain_to(std::max(end, network_.n_prompt));
+  if (!chain->complete()) chain = chain_to(end);
   if (!chain->complete()) return;
   const double work = chain->base_multiplications();
   if (!(multiplications_ + work <= max_multiplications_)) {
@@ -195,7 +201,8 @@ const Chain& Search::chain_for(const BoundMistake& mistake) const {
 
 // Not a mistake that lets a position read those after it, which a screen has not got.
 bool Search::is_screened(const Try& one) const {
-  const bool reads_ahead = one.mistake.name == kTokenShift || one.mistake.reads_all_positions ||
+  const bool reads_ahead = one.mistake.name == kTokenShift || one.mistake.reads_ahead ||
+                           one.mistake.reads_all_positions ||
                            (one.op.checkpoint == Checkpoint::kAttn && one.mistake.grid.empty());
   return screen_ && !reads_ahead;
 }

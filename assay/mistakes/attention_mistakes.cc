@@ -99,6 +99,32 @@ std::vector<Mistake> head_map_mistakes() {
   return mistakes;
 }
 
+// The prompt's [heads, tokens, width] read as [tokens, heads, width].
+void leave_untransposed(const OpContext& context, OpResult result) {
+  const int64_t n_tokens =
+      context.n_together > 0 ? std::min(context.n_together, result.n_rows) : result.n_rows;
+  const int64_t n_heads = context.network.n_heads;
+  const int64_t width = result.width / n_heads;
+  const std::vector<float> right(result.values, result.values + n_tokens * result.width);
+  float* out = result.values;
+  for (int64_t head = 0; head < n_heads; ++head) {
+    for (int64_t t = 0; t < n_tokens; ++t) {
+      out = std::copy_n(right.begin() + t * result.width + head * width, width, out);
+    }
+  }
+}
+
+Mistake untransposed_mistake() {
+  return {
+      .cause = "head_order",
+      .text = plainly("puts heads side by side without transposing heads and tokens"),
+      .edit = {.after = leave_untransposed},
+      .possible = [](const Network& network,
+                     Op op) { return op.checkpoint == Checkpoint::kAttn && network.n_heads > 1; },
+      .reads_all_positions = true,
+      .reads_ahead = true};
+}
+
 std::vector<Mistake> rounding_mistakes() {
   std::vector<Mistake> mistakes;
   for (const Rounding& rounding : kRoundings) {
@@ -163,6 +189,7 @@ std::vector<Mistake> attention_mistakes() {
     for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
   }
   mistakes.push_back(latent_parts_mistake());
+  mistakes.push_back(untransposed_mistake());
   return mistakes;
 }
 

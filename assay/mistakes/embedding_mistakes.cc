@@ -107,6 +107,41 @@ std::vector<double> learned_places(const Network&) {
   return places;
 }
 
+// Ranks that share the rows evenly, and leave the rest to none.
+Mistake ids_of_no_rank_mistake() {
+  return {
+      .cause = "weights_missing",
+      .text =
+          [](const Network&, double first) {
+            return fmt::format(
+                "has zeros for the last ids, from {:.0f} on or later, which ranks of an even share "
+                "leave over",
+                first);
+          },
+      .edit = {.get_rows =
+                   [](const OpContext& context, const GetRowsCall& call, Kernels& kernels) {
+                     kernels.run(call);
+                     const int64_t width = call.table.columns;
+                     for (int64_t i = 0; i < call.n_ids && !call.of_positions; ++i) {
+                       if (call.ids[i] < context.parameter) continue;
+                       std::fill_n(call.out + i * width, width, 0.0F);
+                     }
+                   }},
+      .possible = [](const Network&, Op op) { return op.checkpoint == Checkpoint::kEmbedding; },
+      .grid =
+          [](const Network& network) {
+            constexpr int64_t kMostRanks = 64;
+            const int64_t rows = network.model == nullptr ? 0 : network.model->token_embedding.rows;
+            std::vector<double> firsts;
+            for (int64_t ranks = 2; ranks <= std::min(kMostRanks, rows); ++ranks) {
+              if (rows % ranks != 0) firsts.push_back(static_cast<double>(rows - rows % ranks));
+            }
+            std::ranges::sort(firsts);
+            firsts.erase(std::ranges::unique(firsts).begin(), firsts.end());
+            return firsts;
+          }};
+}
+
 std::vector<Mistake> wrong_token_mistakes() {
   return {wrong_token(
               [](double position) {
@@ -204,6 +239,7 @@ std::vector<Mistake> embedding_mistakes() {
        .faults = {{"positions-left-out", FaultGroup::kEmbedding, "learned positions are not added",
                    Checkpoint::kEmbedding, needs_learned_positions}}}};
   for (Mistake& mistake : wrong_token_mistakes()) mistakes.push_back(std::move(mistake));
+  mistakes.push_back(ids_of_no_rank_mistake());
   return mistakes;
 }
 

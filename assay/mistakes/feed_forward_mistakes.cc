@@ -292,6 +292,7 @@ std::vector<Mistake> feed_forward_mistakes() {
       swiglu_mistake("applies SiLU to the gate: its slope is 1 in place of 1.702", {.slope = 1.0},
                      {{"swiglu-slope-of-silu", FaultGroup::kFeedForward,
                        "the gate's slope is 1, not 1.702", Checkpoint::kFfnAct, needs_clamp}}));
+  mistakes.push_back(swiglu_mistake("takes 0 for the limit of gate and up", {.limit = 0.0}));
   mistakes.push_back(xielu_mistake(
       "takes the alphas of xIELU as they are stored, without a softplus",
       [](const Xielu& right) {

@@ -94,6 +94,24 @@ void run_unscaled(const OpContext&, const DeltaCall& call, Kernels& kernels) {
   for (int64_t i = 0; i < count; ++i) call.out[i] *= root;
 }
 
+// Queries and keys divided by the root of their mean square, not of the sum of their squares.
+void run_with_mean_square(const OpContext&, DeltaCall call, Kernels& kernels) {
+  const DeltaShape& shape = call.shape;
+  const int64_t width = shape.qkv_width();
+  const int64_t n_normed = 2 * shape.n_key_heads;  // queries, then keys
+  std::vector<float> qkv(call.qkv, call.qkv + call.n_tokens * width);
+  for (int64_t i = 0; i < call.n_tokens * n_normed; ++i) {
+    float* head = qkv.data() + i / n_normed * width + i % n_normed * shape.key_dim;
+    double squares = 0;
+    for (int64_t k = 0; k < shape.key_dim; ++k) squares += static_cast<double>(head[k]) * head[k];
+    const double root = std::sqrt(squares / static_cast<double>(shape.key_dim));
+    for (int64_t k = 0; k < shape.key_dim; ++k) head[k] = static_cast<float>(head[k] / root);
+  }
+  call.qkv = qkv.data();
+  call.l2_norm = false;
+  kernels.run(call);
+}
+
 std::string needs_gated_attention(const Model& model) {
   return model.config().find(Checkpoint::kGatedAttn) != nullptr ? "" : "its attention has no gate";
 }
@@ -254,6 +272,10 @@ std::vector<Mistake> linear_attention_mistakes() {
        .edit = edited([](DeltaCall& call) { call.l2_norm = false; }),
        .faults = {delta_fault("delta-l2-norm-missing", FaultGroup::kNorm,
                               "queries and keys of linear attention have no L2 norm")}},
+      {.cause = "qk_norm",
+       .text = plainly("normalises queries and keys of linear attention by their mean square, not "
+                       "by the sum of their squares"),
+       .edit = {.delta = run_with_mean_square}},
       {.cause = "attention_scale",
        .text = plainly("does not divide queries of linear attention by the root of their size"),
        .edit = {.delta = run_unscaled},

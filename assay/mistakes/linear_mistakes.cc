@@ -335,12 +335,26 @@ Mistake weight_rounding(Rounding rounding) {
           .together = true};
 }
 
+// Of a matrix that a file has under another name, or not at all, and that is left as it was made.
+Mistake unread_output_mistake() {
+  return {.cause = "weights_missing",
+          .text = plainly("multiplies by a matrix of zeros: it was never read"),
+          .edit = {.matmul =
+                       [](const OpContext&, const MatmulCall& call, Kernels&) {
+                         for (int64_t i = 0; i < call.n_tokens * call.w.rows; ++i) {
+                           call.out[i] = call.bias == nullptr ? 0.0F : call.bias[i % call.w.rows];
+                         }
+                       }},
+          .possible = [](const Network&, Op op) { return op.checkpoint == Checkpoint::kLogits; }};
+}
+
 }  // namespace
 
 std::vector<Mistake> linear_mistakes() {
   std::vector<Mistake> mistakes = block_mistakes();
   mistakes.push_back(bias_mistake());
   mistakes.push_back(repeated_bias_mistake());
+  mistakes.push_back(unread_output_mistake());
   mistakes.push_back(
       {.cause = "transpose",
        .text = plainly("multiplies by the transposed weights"),

@@ -160,6 +160,37 @@ Mistake chunk_mask() {
                       any_model, with(8)}}};
 }
 
+// Of an engine whose mask of a later chunk is one of zeros.
+Mistake open_chunk_mask() {
+  return {.cause = "attention_mask",
+          .text =
+              [](const Network&, double from) {
+                return fmt::format(
+                    "lets a token of the prompt from position {:.0f} on attend to all that follow "
+                    "it (no causal mask within a later chunk)",
+                    from);
+              },
+          .edit = varied([](AttentionVariant& variant, const OpContext& context) {
+            const AttentionShape shape = context.network.attention_shape(context.op());
+            const auto from = static_cast<int64_t>(context.parameter);
+            variant.sees = [=, prompt = context.n_together](int64_t query, int64_t key) {
+              const Pair pair{query, key, shape, prompt};
+              const bool in_chunk = query >= from && key >= from && query < prompt && key < prompt;
+              return (key <= query || in_chunk) && pair.is_in_window();
+            };
+          }),
+          .possible = [](const Network& network, Op) { return network.n_prompt > 0; },
+          .grid =
+              [](const Network& network) {
+                std::vector<double> grid;
+                for (int64_t from = 2; from + 1 < network.n_prompt; from *= 2) {
+                  grid.push_back(static_cast<double>(from));
+                }
+                return grid;
+              },
+          .reads_ahead = true};
+}
+
 // Whether one of the wanted queries has a token of the prompt after it.
 bool sees_ahead_in_prompt(const OpContext& context) {
   const Inputs& inputs = context.inputs;
@@ -238,6 +269,7 @@ std::vector<Mistake> mask_mistakes() {
                     return p.ends_at(p.query) && (p.key < p.prompt || p.key == p.query);
                   }),
       chunk_mask(),
+      open_chunk_mask(),
       mask("does not attend to the first token",
            [](const Pair& p) { return p.ends_at(p.query) && (p.key > 0 || p.query == 0); },
            {{"mask-misses-first", FaultGroup::kAttention,

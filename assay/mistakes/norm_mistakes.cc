@@ -195,7 +195,11 @@ std::vector<Mistake> norm_mistakes() {
                    Checkpoint::kAttnNorm}}}};
   for (Mistake& mistake : qk_norm_mistakes()) mistakes.push_back(std::move(mistake));
   std::vector<Mistake> others = {
-      {.edit = weighted_norm([](float, int64_t) { return 1.0F; }),
+      {.cause = "norm_kind",
+       .text = plainly("leaves out the norm's weights"),
+       .edit = weighted_norm([](float, int64_t) { return 1.0F; }),
+       .possible = [](const Network& network,
+                      Op op) { return network.has_norm_weight(op) && !is_of_qk(network, op); },
        .faults = {{"norm-weight-missing", FaultGroup::kNorm, "the weight is left out",
                    Checkpoint::kAttnNorm}}},
       // Without a bias a scale like any other, as which a comparison names it.

@@ -289,6 +289,18 @@ std::vector<Mistake> layout_mistakes() {
        .unsupported_reason = needs_rotated_product,
        .in_arguments = true,
        .before_bias = true}};
+  for (const bool to_halves : {true, false}) {
+    mistakes.push_back(of_result(
+        "rope_pairing",
+        to_halves ? "has rows that were put from adjacent pairs into rotary halves twice"
+                  : "has rows that were put from rotary halves into adjacent pairs twice more",
+        [to_halves](const Network& network, const Matrix& right, double) {
+          return turned_heads(network, turned_heads(network, right, to_halves), to_halves);
+        }));
+    mistakes.back().possible = [](const Network& network, Op op) {
+      return is_rotated(network, op) && network.head_dim > 4;  // two turns of 4 are none
+    };
+  }
   for (const bool group_first : {true, false}) {
     mistakes.push_back(of_result(
         "head_order",

@@ -6,6 +6,7 @@
 
 #include "assay/mistakes/number_text.h"
 #include "assay/mistakes/rotation.h"
+#include "assay/mistakes/unwanted_rotation.h"
 
 namespace assay::mistakes {
 namespace {
@@ -100,6 +101,37 @@ Mistake decode_mistake() {
           .faults = {of_both("rope-off-by-one-in-decode",
                              "what follows the prompt is turned by the angles of the next position",
                              1)}};
+}
+
+// As where an offset grows by the prompt's length once more when its first token has been decoded.
+Mistake prompt_counted_twice_mistake() {
+  return {.cause = "rope_position",
+          .text = plainly("moves positions on by the length of the prompt, less 1, after the first "
+                          "token behind it"),
+          .edit = rotated([](Rotation& rotation, const OpContext& context) {
+            const auto end = static_cast<double>(context.n_together);
+            for (double& position : rotation.positions) {
+              if (position > end) position += end - 1;
+            }
+          }),
+          .possible = [](const Network& network, Op) { return network.n_prompt > 1; }};
+}
+
+// Heads and tokens are taken for each other: [heads, tokens] where it is [tokens, heads].
+Mistake heads_for_positions_mistake() {
+  return {.cause = "rope_position",
+          .text = plainly("takes the number of the head for the position"),
+          .edit = {.rope = [](const OpContext& context, RopeCall call, Kernels& kernels) {
+            std::vector<double> heads;
+            for (int64_t i = 0; i < call.n_tokens * call.n_heads; ++i) {
+              heads.push_back(static_cast<double>(i % call.n_heads));
+            }
+            const auto table = rope_table(context.network.rope_at(context.op()), heads);
+            call.cos_sin = table.data();
+            call.n_tokens *= call.n_heads;
+            call.n_heads = 1;
+            kernels.run(call);
+          }}};
 }
 
 // From which position on, or up to which: each of a short prompt, and the ends of tables and
@@ -198,6 +230,8 @@ std::vector<Mistake> position_mistakes() {
        .faults = {
            of_table("rope-linear-scaling", "positions are halved", needs_rotary, with(0.5))}});
   mistakes.push_back(decode_mistake());
+  mistakes.push_back(prompt_counted_twice_mistake());
+  mistakes.push_back(heads_for_positions_mistake());
   mistakes.push_back({.cause = "rope_position",
                       .text = plainly("takes sines for cosines and cosines for sines"),
                       .edit = rotated([](Rotation& rotation, const OpContext&) {
@@ -395,6 +429,7 @@ std::vector<Mistake> rope_mistakes() {
        .edit = rotated(turn_half_the_dimensions),
        .faults = {of_both("rope-half-the-dimensions",
                           "only the first half of the rotary dimensions is turned")}});
+  mistakes.push_back(inverted_rotation_mistake());
   return mistakes;
 }
 

@@ -53,7 +53,43 @@ void run_with_rotation(const OpContext& context, AttentionCall call, Kernels& ke
   kernels.run(call);
 }
 
+bool is_unrotated(const Network& network, Op op) {
+  return network.model != nullptr && network.rope &&
+         find_spec(network.layer(op.layer), Checkpoint::kQRope) == nullptr;
+}
+
 }  // namespace
+
+Mistake inverted_rotation_mistake() {
+  return {
+      .cause = "rope_unwanted",
+      .text = plainly("rotates q and k in the layers that do not rotate them, and in no others"),
+      .edit = {.rope =
+                   [](const OpContext&, const RopeCall& call, Kernels&) {
+                     std::copy_n(call.x, call.n_tokens * call.n_heads * call.head_dim, call.out);
+                   },
+               .attention =
+                   [](const OpContext& context, const AttentionCall& call, Kernels& kernels) {
+                     if (is_unrotated(context.network, context.op())) {
+                       run_with_rotation(context, call, kernels);
+                     } else {
+                       kernels.run(call);
+                     }
+                   }},
+      .possible =
+          [](const Network& network, Op op) {
+            if (network.model == nullptr || !network.rope) return false;
+            for (int layer = 0; layer < network.n_layers; ++layer) {
+              const Op attention{Checkpoint::kAttn, layer};
+              const bool attends = find_spec(network.layer(layer), Checkpoint::kAttn) != nullptr;
+              if (attends && is_unrotated(network, attention)) {
+                return op.checkpoint != Checkpoint::kAttn || is_unrotated(network, op);
+              }
+            }
+            return false;
+          },
+      .of_all_layers = true};
+}
 
 Mistake unwanted_mistake() {
   const auto has_none = [](const ModelConfig& config) {
@@ -66,11 +102,7 @@ Mistake unwanted_mistake() {
   return {.cause = "rope_unwanted",
           .text = plainly("rotates q and k, which this layer does not rotate"),
           .edit = {.attention = run_with_rotation},
-          .possible =
-              [](const Network& network, Op op) {
-                return network.model != nullptr && network.rope &&
-                       find_spec(network.layer(op.layer), Checkpoint::kQRope) == nullptr;
-              },
+          .possible = is_unrotated,
           .faults = {{.name = "rope-unwanted",
                       .group = FaultGroup::kRotary,
                       .what = "layers without a rotation have one",

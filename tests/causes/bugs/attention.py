@@ -1,5 +1,6 @@
 """Bugs of attention: masks, scores, heads, what is kept."""
 
+import math
 from contextlib import ExitStack, contextmanager
 
 import torch
@@ -68,6 +69,34 @@ def with_scaled_cache(of_keys, of_values):
         return right(module, q, k * of_keys, v * of_values, mask, **more)
 
     return attention(wrong)
+
+
+def masked(change):
+    """change(mask, module): the mask of [.., queries, keys] that is added to the scores."""
+
+    def wrong(right, module, q, k, v, mask, **more):
+        return right(module, q, k, v, change(mask.clone(), module), **more)
+
+    return attention(wrong)
+
+
+def open_within_chunk(mask, _module, first=8):
+    """Queries from `first` on see all keys from `first` on."""
+    mask[..., first:, first:] = 0.0
+    return mask
+
+
+def ring_cut(mask, module, first=20, size=8):
+    """A ring whose newest position is not its last slot: a second chunk sees none of the slots behind it."""
+    if getattr(module, "sliding_window", None):
+        mask[..., first:, first - size : first - first % size] = -torch.inf
+    return mask
+
+
+def heads_not_transposed(right, *args, **more):
+    """Heads are put side by side as if [heads, tokens, width] were [tokens, heads, width]."""
+    output, weights = right(*args, **more)
+    return output.transpose(1, 2).reshape(output.shape), weights
 
 
 def without_keys(first, last, head):
@@ -154,7 +183,8 @@ def normalised_before_rotation(model):
 BUGS = (
     Bug(
         "window-one-longer", "attention window",
-        "huggingface/transformers#29623 vllm-project/vllm#3385 NVIDIA-NeMo/Megatron-Bridge#2656",
+        "huggingface/transformers#29623 vllm-project/vllm#3385 NVIDIA-NeMo/Megatron-Bridge#2656 "
+        "ml-explore/mlx-lm#390",
         "attended to one token more than the window has", "gemma2",
         ops="attention_window", at="attn", logits="attention_window", config=dict(sliding_window=9), prompt="long",
     ),
@@ -183,9 +213,52 @@ BUGS = (
     ),
     Bug(
         "scale-of-width-over-heads", "scores",
-        "ggml-org/llama.cpp#8444 antonellof/ferrox#40 tenstorrent/tt-metal#22810",
+        "ggml-org/llama.cpp#8444 antonellof/ferrox#40 tenstorrent/tt-metal#22810 zzhhjjj/gemma-triton-flash-attn#6",
         "took the size of a head, or width / heads, for the number that scales the scores", "gemma2",
         ops="attention_scale", at="attn", logits="attention_scale", patch=scaled_by(lambda _: 16**-0.5),
+    ),
+    Bug(
+        "scale-left-out", "scores", "mlc-ai/mlc-llm#3426",
+        "did not scale the scores", "xverse",
+        ops="attention_scale", at="attn", logits="attention_scale", patch=scaled_by(lambda _: 1.0),
+    ),
+    Bug(
+        "scale-multiplied", "scores", "AI-Hypercomputer/maxtext#1370",
+        "divided by the scale that is to multiply the scores of latent attention", "deepseek3",
+        ops="attention_scale", at="attn", logits="attention_scale", patch=scaled_by(lambda module: module.qk_head_dim**0.5),
+    ),
+    Bug(
+        "mscale-left-out", "scores", "onnxruntime/mobius#548",
+        "left YaRN's mscale out of the scale of latent attention", "deepseek2",
+        ops="attention_scale", at="attn", logits="attention_scale", patch=scaled_by(lambda module: module.qk_head_dim**-0.5),
+    ),
+    Bug(
+        "mscale-for-mscale-all-dim", "scores", "NVIDIA/Megatron-LM#1429",
+        "took mscale for mscale_all_dim in the scale of latent attention", "mistral4",
+        ops="attention_scale", at="attn", logits="attention_scale",
+        patch=scaled_by(lambda module: module.qk_head_dim**-0.5 * (0.1 * math.log(16.0) + 1.0) ** 2),
+    ),
+    Bug(
+        "prompt-not-causal", "mask", "Mikyx-1/TinyLLM#18",
+        "let the tokens of a prompt attend to later ones where there is a cache", "xverse",
+        ops="attention_mask", at="attn", logits="attention_mask", patch=masked(lambda mask, _: torch.zeros_like(mask)),
+    ),
+    Bug(
+        "chunk-not-causal", "mask", "tenstorrent/tt-metal#48899",
+        "let the tokens of a later chunk of the prompt attend to all of that chunk", "xverse",
+        ops="attention_mask", at="attn", logits="attention_mask", patch=masked(open_within_chunk),
+    ),
+    Bug(
+        "ring-cut-at-its-newest-slot", "mask", "ollama/ollama#15591",
+        "dropped the older half of a window's ring where a second chunk came", "gemma2",
+        ops=None, at="attn", logits=None, patch=masked(ring_cut), prompt="long",
+    ),
+    Bug(
+        "heads-merged-untransposed", "heads",
+        "jsbaan/transformer-from-scratch#6 ajhalthor/Transformer-Neural-Network#4 vllm-project/vllm#11979 "
+        "mlverse/minhub#1",
+        "put the heads side by side without transposing heads and tokens", "xverse",
+        ops="head_order", at="attn", logits="head_order", patch=attention(heads_not_transposed),
     ),
     Bug(
         "sinks-dropped", "attention sinks", "modular/modular#6198 vllm-project/vllm-metal#550",

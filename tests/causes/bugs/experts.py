@@ -1,8 +1,10 @@
 """Bugs of routers and experts."""
 
+from contextlib import ExitStack, contextmanager
+
 import torch
 
-from .bug import Bug, each_module, named_modules
+from .bug import Bug, each_module, named_modules, replaced
 
 
 def routed_by(choose):
@@ -24,6 +26,34 @@ def reweighed(change):
         return logits, change(module, logits, weights, ids), ids
 
     return each_module("outer", wrong)
+
+
+def gated_by(function):
+    """function(gate, up, module): gpt-oss's activation of gate and up, which are row by row."""
+
+    @contextmanager
+    def patch(model):
+        with ExitStack() as stack:
+            for layer in model.model.layers:
+                made = layer.mlp.experts
+                stack.enter_context(
+                    replaced(made, "_apply_gate", lambda _, m=made: lambda x: function(x[..., ::2], x[..., 1::2], m))
+                )
+            yield
+
+    return patch
+
+
+def swiglu(gate, up, module):
+    return up * gate * torch.sigmoid(gate * module.alpha)
+
+
+def without_one(gate, up, module):
+    return swiglu(gate.clamp(max=module.limit), up.clamp(-module.limit, module.limit), module)
+
+
+def clamped_to_0(gate, up, module):
+    return swiglu(gate.clamp(max=0.0), up.clamp(0.0, 0.0) + 1.0, module)
 
 
 def raw_logits(_module, logits, _weights, ids):
@@ -178,5 +208,15 @@ BUGS = (
         "gate-and-up-interleaved", "experts", "ROCm/ATOM#748",
         "read gate and up as two halves where they are row by row", "gpt-oss",
         ops="fused_order", at="ffn_gate", logits="fused_order", weights=halves_for_turns,
+    ),
+    Bug(
+        "up-without-1", "experts' activation", "sgl-project/sglang#39939",
+        "did not add 1 to up before the product", "gpt-oss",
+        ops="activation_kind", at="ffn_act", logits="activation_kind", patch=gated_by(without_one),
+    ),
+    Bug(
+        "limit-0", "experts' activation", "microsoft/onnxruntime#27221",
+        "took 0 for a limit that was not given, and cut gate and up to it", "gpt-oss",
+        ops="activation_kind", at="ffn_act", logits="activation_kind", patch=gated_by(clamped_to_0),
     ),
 )  # fmt: skip

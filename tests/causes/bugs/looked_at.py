@@ -3,6 +3,7 @@
 MEMORY = "what was read depends on the memory"
 SERVING = "it takes several requests, or a cache from which tokens were removed"
 FORMAT = "quantised types that are not of GGUF"
+BLOCKS = "the models that bugs are made in are of float32"
 CAUSE = "the thread does not say what was computed"
 SMALL = "no other result in a tiny model"
 ENTRY = "an entry says it; not made again"
@@ -39,9 +40,22 @@ LOOKED_AT = (
     ("flashinfer-ai/flashinfer#3875", "a weight is lost where a large bias is added and subtracted in float32", SMALL),
     ("flashinfer-ai/flashinfer#2168",
      "experts of other groups, masked with 0, before negative ones: which is not defined", SMALL),
+    ("anthony-chaudhary/fak#4837", "cut the gate of gpt-oss's experts on both sides, not above alone", SMALL),
     ("PaddlePaddle/PaddleFleet#1299", "weights that are divided by their sum twice", SMALL),
     ("huggingface/transformers#44397", "scores are not divided by the number of the layer",
      "no network of Assay's has that scale; the reverse is an entry"),
+    ("paiml/aprender#2115 paiml/aprender#1924 ml-explore/mlx#3664 1bit-MONSTER/1bit-MONSTER#734",
+     "scales of Q3_K and Q2_K, the head of Q4_1's blocks and the order of Q6_K's elements were read wrongly", BLOCKS),
+    ("ml-explore/mlx-swift-lm#333 huggingface/transformers#45253",
+     "layers that share keys and values computed their own without a cache, of matrices that the network has not",
+     "no file of transformers has these weights"),
+    ("huggingface/transformers#45940 huggingface/transformers#37574",
+     "slots of a static window's cache that are empty, or moved one token too early", CAUSE),
+    ("vllm-project/vllm#7880", "logits of ranks of a GGUF file", CAUSE),
+    ("ggml-org/llama.cpp#1925", "an RMSNorm without weights twice", SMALL),
+    ("sgl-project/sglang#10466 huggingface/transformers#40842",
+     "the eps of the L2 norm of linear attention was added to the root, or once more", SMALL),
+    ("HabanaAI/vllm-fork#275", "exp() of scores overflowed", "any comparison fails with NaN"),
     ("unslothai/unsloth-zoo#600 lablup/mlxcel#412", "infinities in float16, NaN beyond a window",
      "any comparison fails with NaN"),
     ("NVIDIA/TensorRT-LLM#3491 AI-Hypercomputer/maxtext#1611",

@@ -1,5 +1,6 @@
 """Bugs of norms, products, activations, states, scales and numbers."""
 
+from contextlib import ExitStack, contextmanager
 from functools import partial
 
 import torch
@@ -20,6 +21,16 @@ def without(*ends):
     return edit
 
 
+def ones(*ends):
+    def edit(state):
+        found = [name for name in state if name.endswith(ends)]
+        assert found, ends
+        for name in found:
+            state[name].fill_(1.0)
+
+    return edit
+
+
 def times(ends, factor):
     def edit(state):
         found = [name for name in state if name.endswith(ends)]
@@ -28,6 +39,34 @@ def times(ends, factor):
             state[name] *= factor
 
     return edit
+
+
+def plus(ends, number):
+    def edit(state):
+        found = [name for name in state if name.endswith(ends)]
+        assert found, ends
+        for name in found:
+            state[name] += number
+
+    return edit
+
+
+def taken_for(name, other):
+    """Tensors whose names have `name` are those that have `other` there, and the other way round."""
+
+    def edit(state):
+        pairs = [(each, each.replace(name, other)) for each in state if name in each]
+        assert pairs, name
+        for here, there in pairs:
+            values = state[here].clone()
+            state[here].copy_(state[there])
+            state[there].copy_(values)
+
+    return edit
+
+
+def embedding_for_head(state):
+    state["lm_head.weight"].copy_(state["model.embed_tokens.weight"])
 
 
 def gate_and_up_at_once(_right, module, x):
@@ -59,12 +98,12 @@ def exponent_twice(state):
             values.copy_(-values.exp())
 
 
-def split_by_ranks(ranks, parts):
+def split_by_ranks(ranks, parts, ends=("in_proj_qkv.weight", "conv1d.weight")):
     """Each rank takes a run of the rows of [q | k | v], and reads it as its own q, k and v."""
 
     def edit(state):
         for name, values in state.items():
-            if name.endswith(("in_proj_qkv.weight", "conv1d.weight")) and values.shape[0] == sum(parts):
+            if name.endswith(ends) and values.shape[0] == sum(parts):
                 runs = values.chunk(ranks, dim=0)
                 own = [run.split([part // ranks for part in parts], dim=0) for run in runs]
                 values.copy_(torch.cat([torch.cat([each[i] for each in own]) for i in range(len(parts))]))
@@ -89,6 +128,71 @@ def norm_in_bfloat16(_right, norm, x):
 def embedding_scale_in_bfloat16(model):
     """As Gemma 7B's: 55.5 for the root of 3072."""
     return replaced(model.model.embed_tokens, "forward", lambda right: lambda ids: right(ids) * (55.5 / 3072**0.5))
+
+
+def skipped(*ends):
+    return named_modules(ends, lambda _right, _module, x: x)
+
+
+@contextmanager
+def fed_the_layers_input(model):
+    """The feed-forward reads the norm of what the layer reads, as attention does."""
+    with ExitStack() as stack:
+        for layer in model.model.layers:
+            norm, seen = layer.post_attention_layernorm, {}
+
+            def keep(_module, args, kwargs, seen=seen):
+                seen["x"] = args[0] if args else kwargs["hidden_states"]
+
+            handle = layer.register_forward_pre_hook(keep, with_kwargs=True)
+            stack.callback(handle.remove)
+            stack.enter_context(
+                replaced(norm, "forward", lambda right, seen=seen: lambda _: right(seen["x"]))
+            )
+        yield
+
+
+def root_mean_square(right, x, dim=-1, eps=1e-6):
+    """For the root of the sum."""
+    return right(x, dim=dim, eps=eps) * x.shape[dim] ** 0.5
+
+
+def of_function(name, wrong):
+    """A patch: wrong(right, ...) in place of a function of the model's source."""
+    return lambda model: replaced(module_of(model), name, lambda right: partial(wrong, right))
+
+
+def unscaled_readout(right, query, *args, **kwargs):
+    output, state = right(query, *args, **kwargs)
+    return output * query.shape[-1] ** 0.5, state
+
+
+def groups_in_turn(right, x, dt, a, b, c, *args, **kwargs):
+    """Head h reads group h % groups of B and C, not group h / (heads / groups)."""
+    per = x.shape[2] // b.shape[2]
+    return right(x, dt, a, b.repeat(1, 1, per, 1), c.repeat(1, 1, per, 1), *args, **kwargs)
+
+
+def in_groups_of(size):
+    """size(module): the elements that the gated norm of Mamba-2 normalises together."""
+
+    def wrong(right, module, *args, **kwargs):
+        kept, module.group_size = module.group_size, size(module)
+        made = right(*args, **kwargs)
+        module.group_size = kept
+        return made
+
+    return named_modules(("mixer.norm",), wrong)
+
+
+def unlearned(names, rows):
+    """Tokens from `rows` on have no row in the table of any rank."""
+
+    def edit(state):
+        for name in names:
+            state[name][rows:] = 0.0
+
+    return edit
 
 
 def old_state(right, x, *args, **kwargs):
@@ -129,7 +233,8 @@ BUGS = (
         ops=None, at="attn_norm", logits=None, patch=each_module("RMSNorm", norm_in_bfloat16), passes=True,
     ),
     Bug(
-        "attention-biases-dropped", "biases", "sbryngelson/ANEForge#253",
+        "attention-biases-dropped", "biases",
+        "sbryngelson/ANEForge#253 onnxruntime/mobius#396 huggingface/transformers#35060 EricLBuehler/candle-vllm#167",
         "dropped the biases of Q, K and V when it converted", "seed_oss",
         ops="bias_missing", at="q", logits="bias_missing",
         weights=without("q_proj.bias", "k_proj.bias", "v_proj.bias"),
@@ -141,7 +246,7 @@ BUGS = (
         ops="bias_missing", at="attn_out", logits="bias_missing", weights=times(("o_proj.bias", "c_proj.bias"), 4.0),
     ),
     Bug(
-        "qkv-read-whole", "fused tensors", "lablup/mlxcel#928 tenstorrent/tt-metal#6243",
+        "qkv-read-whole", "fused tensors", "lablup/mlxcel#928 tenstorrent/tt-metal#6243 huggingface/transformers#12004",
         "read a product of Q, K and V that is head by head as if it held each whole", "gptneox",
         ops="fused_order", at="q", logits="fused_order", weights=whole_for_heads,
     ),
@@ -200,5 +305,109 @@ BUGS = (
         "convolution-of-another-request", "state", "sgl-project/sglang#24717",
         "began a convolution with what another request had left", "lfm2",
         ops=None, at="conv", logits=None, patch=of_convolution(old_state),
+    ),
+    Bug(
+        "one-added-twice", "norms", "vllm-project/vllm#31464 utensils/mold#1078",
+        "added 1 to the weights of norms that a converter had added 1 to", "gemma2",
+        ops="norm_weight_plus_one", at="attn_norm", logits="norm_weight_plus_one", weights=plus(("norm.weight",), 1.0),
+    ),
+    Bug(
+        "post-norms-left-out", "norms", "ggml-org/llama.cpp#12957",
+        "left out the norms behind attention and feed-forward", "glm4",
+        ops="norm_kind", at="post_attn_norm", logits="norm_kind", patch=skipped("post_self_attn_layernorm", "post_mlp_layernorm"),
+    ),
+    Bug(
+        "sequential-for-parallel", "residual", "deepspeedai/DeepSpeed#2446",
+        "added attention before the feed-forward read it, where both read the layer's input", "gptneox",
+        ops="parallel_residual", at="ffn_norm", logits="parallel_residual", config=dict(use_parallel_residual=False),
+    ),
+    Bug(
+        "parallel-for-sequential", "residual", "mlverse/minhub#1",
+        "let the feed-forward read the layer's input, not what attention was added to", "qwen3",
+        ops="parallel_residual", at="ffn_norm", logits="parallel_residual", patch=fed_the_layers_input,
+    ),
+    Bug(
+        "gate-and-up-exchanged", "fused tensors", "nntrainer/nntrainer#4194",
+        "read the matrix of gate for that of up, and the other way round", "qwen3",
+        ops="gate_up_swapped", at="ffn_gate", logits="gate_up_swapped", weights=taken_for("gate_proj", "up_proj"),
+    ),
+    Bug(
+        "qkv-rows-by-ranks", "fused tensors", "BlackSamorez/tensor_parallel#103",
+        "cut the rows of q, k and v in two runs, one for each rank", "mpt",
+        ops="fused_order", at="q", logits="fused_order", weights=split_by_ranks(2, (48, 48, 48), ("Wqkv.weight",)),
+    ),
+    Bug(
+        "embedding-for-lm-head", "logits", "Comfy-Org/ComfyUI#15048 pegainfer-project/pegainfer#544",
+        "multiplied by the embedding where the file has a matrix of its own", "xverse",
+        ops="output_tied", at="logits", logits="output_tied", weights=embedding_for_head,
+    ),
+    Bug(
+        "lm-head-of-zeros", "logits", "GradientHQ/parallax#444 kekzl/imp#1282",
+        "multiplied by a matrix that was never read: all logits are 0", "xverse",
+        ops="weights_missing", at="logits", logits="weights_missing", weights=without("lm_head.weight"),
+    ),
+    Bug(
+        "lm-head-bias-dropped", "logits", "vllm-project/vllm#46835",
+        "left out the bias of the logits", "phi2",
+        ops="bias_missing", at="logits", logits="bias_missing", weights=without("lm_head.bias"),
+    ),
+    Bug(
+        "embedding-rows-of-no-rank", "embedding", "huggingface/text-generation-inference#1463",
+        "had no row for the last ids, as 12 ranks divide the vocabulary with a rest", "xverse",
+        ops="weights_missing", at="embedding", logits="weights_missing",
+        weights=unlearned(("model.embed_tokens.weight",), 312),
+    ),
+    Bug(
+        "multipliers-left-out", "scales", "OpenNMT/CTranslate2#1882",
+        "left out the multipliers of scores and residual stream, and the divisor of the logits", "granite",
+        ops="residual_multiplier", at="attn_residual", logits=None,
+        config=dict(attention_multiplier=16**-0.5, residual_multiplier=1.0, logits_scaling=1.0),
+    ),
+    Bug(
+        "lm-head-multiplier-left-out", "scales", "linkedin/Liger-Kernel#1477",
+        "did not multiply the logits", "falcon-h1",
+        ops="scale", at="logits", logits="scale", config=dict(lm_head_multiplier=1.0),
+    ),
+    Bug(
+        "mlp-multipliers-left-out", "scales", "unslothai/unsloth#2938",
+        "did not multiply the gate, and what the feed-forward gives", "falcon-h1",
+        ops="scale", at="ffn_gate", logits=None, config=dict(mlp_multipliers=[1.0, 1.0]),
+    ),
+    Bug(
+        "ssm-multipliers-left-out", "scales", "huggingface/transformers#38320",
+        "did not multiply what Mamba-2 reads and its parts", "falcon-h1",
+        ops="scale", at="linear_z", logits=None, config=dict(ssm_multipliers=[1.0] * 5, ssm_in_multiplier=1.0),
+    ),
+    Bug(
+        "groups-in-turn", "state", "huggingface/transformers#38320",
+        "gave the heads of Mamba-2 the groups of B and C in turn", "falcon-h1",
+        ops="gqa_map", at="ssm", logits="gqa_map", patch=of_function("mamba2_chunk_scan", groups_in_turn),
+    ),
+    Bug(
+        "norm-in-twice-the-groups", "state",
+        "state-spaces/mamba#908 state-spaces/mamba#951 state-spaces/mamba#916",
+        "normalised twice as many groups as there are", "nemotron_h",
+        ops="norm_groups", at="ssm_norm", logits="norm_groups", patch=in_groups_of(lambda module: module.group_size // 2),
+    ),
+    Bug(
+        "norm-in-one-group", "state",
+        "state-spaces/mamba#910 osaurus-ai/vmlx-swift#188 huggingface/transformers#35943",
+        "normalised all groups together", "nemotron_h",
+        ops="norm_groups", at="ssm_norm", logits="norm_groups", patch=in_groups_of(lambda module: module.weight.numel()),
+    ),
+    Bug(
+        "norm-without-weights", "state", "1bit-MONSTER/1bit-MONSTER#1154",
+        "took 1 for the weights of the gated norm", "mamba2",
+        ops="norm_kind", at="ssm_norm", logits="norm_kind", weights=ones("mixer.norm.weight"),
+    ),
+    Bug(
+        "root-mean-square-for-l2", "state", "1bit-MONSTER/1bit-MONSTER#2134",
+        "divided q and k of linear attention by the root of the mean, not of the sum", "qwen35",
+        ops="qk_norm", at="delta", logits="qk_norm", patch=of_function("l2norm", root_mean_square),
+    ),
+    Bug(
+        "readout-not-scaled", "state", "ml-explore/mlx-lm#1798",
+        "did not scale the queries of linear attention", "qwen35",
+        ops="attention_scale", at="delta", logits="attention_scale", patch=of_function("torch_chunk_gated_delta_rule", unscaled_readout),
     ),
 )  # fmt: skip

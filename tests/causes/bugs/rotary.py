@@ -84,6 +84,46 @@ def rotated_everywhere(model):
     yield
 
 
+def of_decoded(change):
+    """change(position) for tokens that are evaluated one by one."""
+    return at_positions(lambda ids: change(ids) if ids.shape[-1] == 1 else ids)
+
+
+def turned_by_head(_right, q, k, cos, sin, *_, **__):
+    """The number of the head is taken for the position."""
+
+    def turned(x):
+        c, s = (part[0, : x.shape[1], None, :] for part in (cos, sin))
+        first, second = x.chunk(2, dim=-1)
+        return x * c + torch.cat((-second, first), dim=-1) * s
+
+    return turned(q), turned(k)
+
+
+def into_pairs(rows, heads):
+    """llama.cpp's converter: the rows of a head's two halves become neighbours."""
+    return rows.unflatten(0, (heads, 2, -1)).transpose(1, 2).flatten(0, 2)
+
+
+def into_halves(rows, heads):
+    return rows.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
+
+
+def reordered(change):
+    """change(rows, name) of the matrices of q and k, whose file has neighbours for pairs."""
+
+    def edit(state):
+        for name, values in state.items():
+            if name.endswith(("q_proj.weight", "k_proj.weight")):
+                values.copy_(change(values, name))
+
+    return edit
+
+
+def heads_of(name):
+    return 4 if "q_proj" in name else 2
+
+
 def learned_positions_from(first):
     @contextmanager
     def patch(model):
@@ -95,13 +135,14 @@ def learned_positions_from(first):
 
 BUGS = (
     Bug(
-        "rope-pairs", "rotation", "jmaczan/tiny-vllm#4 jzhang38/TinyLlama#24 vllm-project/vllm-ascend#12820",
+        "rope-pairs", "rotation", "jmaczan/tiny-vllm#4 jzhang38/TinyLlama#24 vllm-project/vllm-ascend#12820 "
+        "ggml-org/llama.cpp#13260",
         "rotated neighbours where the halves of a head are pairs", "qwen3",
         ops="rope_pairing", at="q_rope", logits="rope_pairing", patch=rotation(interleaved),
     ),
     Bug(
         "partial-rotary-ignored", "rotation",
-        "ml-explore/mlx-lm#1698 InternLM/lmdeploy#3861 vllm-project/vllm#43770",
+        "ml-explore/mlx-lm#1698 InternLM/lmdeploy#3861 vllm-project/vllm#43770 huggingface/transformers#48242",
         "rotated whole heads where half of each is to be", "glm4",
         ops="rope_dimensions", at="q_rope", logits="rope_dimensions",
         config=dict(rope_parameters=plain(23456.0, partial_rotary_factor=1.0)),
@@ -206,6 +247,38 @@ BUGS = (
         "rotated a later row of a batch on from where the row before had ended", "qwen3",
         ops="rope_position", at="q_rope", logits=None,
         patch=at_positions(lambda ids: ids + ids.shape[-1]), logits_pass=True,
+    ),
+    Bug(
+        "rotated-by-heads", "rotation", "mlfoundations/open_lm#4",
+        "rotated over the heads in place of the positions", "xverse",
+        ops="rope_position", at="q_rope", logits="rope_position", patch=rotation(turned_by_head),
+    ),
+    Bug(
+        "nope-layers-inverted", "rotation", "onnxruntime/mobius#233",
+        "rotated the layers that have no rotation, and no others", "smollm3",
+        ops="rope_missing", at="attn", logits="rope_unwanted", config=dict(no_rope_layers=[0, 0, 0, 1, 0]),
+    ),
+    Bug(
+        "pairs-made-twice", "rotation", "onnxruntime/mobius#396",
+        "put the rows of q and k in the file's order once more where it was to undo it", "granite",
+        ops="rope_pairing", at="q", logits="rope_pairing",
+        weights=reordered(lambda rows, name: into_pairs(into_pairs(rows, heads_of(name)), heads_of(name))),
+    ),
+    Bug(
+        "pairs-undone-with-query-heads", "rotation", "huggingface/transformers#31788",
+        "undid the file's order of the rows of k with the number of query heads", "granite",
+        ops="rope_pairing", at="k", logits="rope_pairing",
+        weights=reordered(lambda rows, name: into_halves(into_pairs(rows, heads_of(name)), 4)),
+    ),
+    Bug(
+        "decoded-at-0", "positions", "Blaizzy/mlx-vlm#1983 pytorch/executorch#2010",
+        "rotated each token that was decoded as if it were the first", "qwen3",
+        ops="rope_position", at="q_rope", logits="rope_position", patch=of_decoded(lambda ids: ids * 0), after=6,
+    ),
+    Bug(
+        "offset-by-the-prompt-once-more", "positions", "skyzh/tiny-llm#46",
+        "moved positions on by the length of the prompt behind the first token that was decoded", "qwen3",
+        ops="rope_position", at="q_rope", logits="rope_position", patch=of_decoded(lambda ids: ids + 14 * (ids > 15)), after=6,
     ),
     Bug(
         "bos-twice", "positions",

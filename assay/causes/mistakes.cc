@@ -109,6 +109,10 @@ std::vector<Kinds> families_of(Checkpoint checkpoint, const BoundMistake& mistak
   if (name == "bias_missing") return families_of_biases();
   if (name == "rounding" && mistake.together) return families_of_weights();
   if (name == "layer_order") return {kinds_with([](OpKind) { return true; })};
+  if (name == "multipliers") {
+    return {{Checkpoint::kEmbedding, Checkpoint::kAttn, Checkpoint::kAttnResidual,
+             Checkpoint::kFfnResidual, Checkpoint::kOutput, Checkpoint::kLogits}};
+  }
   if (name == "fused_order") {
     return {{Checkpoint::kQ, Checkpoint::kK, Checkpoint::kV},
             {Checkpoint::kFfnGate, Checkpoint::kFfnUp}};

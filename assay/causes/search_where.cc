@@ -30,6 +30,10 @@ std::string Search::place_of(const Kinds& kinds, const Try& one) const {
 void Search::tell_as_layer(const Kinds& kinds, const Try& one, Candidate& found) const {
   const std::set<Op> wrong = places(kinds, one.layers);
   const int layer = wrong.begin()->layer;
+  if (one.mistake.name == "multipliers") {
+    found.where = "the engine";  // which of the ops have one, the text says
+    return;
+  }
   if (one.mistake.name == "layer_order" && wrong.size() > 1) {
     const bool is_one = std::ranges::all_of(wrong, [&](Op op) { return op.layer == layer; });
     found.where = is_one ? fmt::format("layer_{}", layer) : "each layer";

@@ -27,10 +27,10 @@ const std::vector<Mistake>& mistake_catalogue() {
                       conv_mistakes(),         linear_attention_mistakes(),
                       ssm_mistakes(),          mixer_mistakes(),
                       feed_forward_mistakes(), expert_mistakes(),
-                      residual_mistakes(),     parallel_mistakes(),
-                      fused_mistakes(),        layer_mistakes(),
-                      rounded_sum_mistakes(),  output_mistakes(),
-                      number_mistakes()}) {
+                      residual_mistakes(),     multiplier_mistakes(),
+                      parallel_mistakes(),     fused_mistakes(),
+                      layer_mistakes(),        rounded_sum_mistakes(),
+                      output_mistakes(),       number_mistakes()}) {
       for (Mistake& mistake : part) all.push_back(std::move(mistake));
     }
     return all;

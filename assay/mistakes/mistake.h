@@ -129,6 +129,7 @@ std::vector<Mistake> expert_mistakes();
 std::vector<Mistake> parallel_mistakes();
 std::vector<Mistake> rounded_sum_mistakes();  // of rotations and of the residual stream
 std::vector<Mistake> residual_mistakes();
+std::vector<Mistake> multiplier_mistakes();  // several left out at once
 std::vector<Mistake> output_mistakes();
 std::vector<Mistake> number_mistakes();
 

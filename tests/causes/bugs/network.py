@@ -360,7 +360,7 @@ BUGS = (
     Bug(
         "multipliers-left-out", "scales", "OpenNMT/CTranslate2#1882",
         "left out the multipliers of scores and residual stream, and the divisor of the logits", "granite",
-        ops="residual_multiplier", at="attn_residual", logits=None,
+        ops="residual_multiplier", at="attn_residual", logits="multipliers",
         config=dict(attention_multiplier=16**-0.5, residual_multiplier=1.0, logits_scaling=1.0),
     ),
     Bug(

@@ -12,10 +12,12 @@
 #include <vector>
 
 #include "assay/compare/log_probabilities.h"
+#include "assay/dump/likely_tokens.h"
 #include "assay/dump/skip_globs.h"
 #include "assay/log/record_text.h"
 #include "base/count_of.h"
 #include "base/error.h"
+#include "base/input_file.h"
 #include "base/json_file.h"
 
 namespace assay {
@@ -25,22 +27,7 @@ using rapidjson::Value;
 
 constexpr int64_t kMaxBytes = int64_t{256}
                               << 20;  // about 100,000 tokens, with twenty likely ones each
-// What servers write for a probability of zero, which JSON has no number for: vLLM -9999,
-// llama-server the lowest float. Such a token is no more than below the others.
-constexpr double kNoProbability = -9999;
 constexpr std::string_view kTokenId = "token_id:";  // vLLM's, with return_tokens_as_token_ids
-
-struct LikelyToken {
-  int64_t id = 0;
-  double logprob = 0;
-  int64_t rank = 0;  // from 1; 0 where it is not said
-};
-
-// A token and the likeliest in its place.
-struct Position {
-  std::optional<int64_t> token;
-  std::vector<LikelyToken> likely;
-};
 
 struct Answer {
   std::string engine;
@@ -127,12 +114,19 @@ class Reader {
     return {id, *logprob, whole(member(token, "rank")).value_or(0)};
   }
 
+  // What is said of a place's own token; nothing where that is null.
+  std::optional<double> own_of(const Value* value) const {
+    if (value == nullptr || value->IsNull()) return std::nullopt;
+    if (!value->IsNumber()) fail("has a log-probability that is no number");
+    return value->GetDouble();
+  }
+
   // [{id or "token_id:N", logprob, top_logprobs: [the same]}, …]: llama-server's, and of OpenAI's
   // chat.
   std::vector<Position> of_content(const Value& tokens) const {
     std::vector<Position> positions;
     for (const Value& token : tokens.GetArray()) {
-      Position position{id_of(token), {}};
+      Position position{.token = id_of(token), .logprob = own_of(member(token, "logprob"))};
       if (member(token, "top_probs") != nullptr) likely_of(token, 0);
       if (const Value* likely = list(token, "top_logprobs")) {
         for (const Value& each : likely->GetArray()) {
@@ -199,6 +193,7 @@ class Reader {
 
   std::vector<Position> of_completion(const Value& logprobs, const Value& tokens) const {
     const Value* likely = list(logprobs, "top_logprobs");
+    const Value* own = list(logprobs, "token_logprobs");
     std::vector<Position> positions;
     for (rapidjson::SizeType i = 0; i < tokens.Size(); ++i) {
       Position position;
@@ -208,6 +203,7 @@ class Reader {
              "ask vLLM with \"return_tokens_as_token_ids\": true");
       }
       position.token = id_of_text(name);
+      if (own != nullptr && i < own->Size()) position.logprob = own_of(&(*own)[i]);
       if (likely != nullptr && i < likely->Size() && (*likely)[i].IsObject()) {
         position.likely = of_object((*likely)[i]);
       }
@@ -250,7 +246,10 @@ class Reader {
     for (rapidjson::SizeType i = 0; i < all->Size(); ++i) {
       Position position;
       const Value& token = (*all)[i];
-      if (token.IsArray() && token.Size() >= 2) position.token = whole(&token[1]);
+      if (token.IsArray() && token.Size() >= 2) {
+        position.token = whole(&token[1]);
+        position.logprob = own_of(&token[0]);
+      }
       if (lists != nullptr && i < lists->Size()) position.likely = of_triples((*lists)[i]);
       positions.push_back(std::move(position));
     }
@@ -281,13 +280,15 @@ class Reader {
     Answer answer{"tgi", std::nullopt, {}, {}};
     if (const Value* prefill = list(details, "prefill")) {
       for (const Value& each : prefill->GetArray()) {
-        answer.prompt.push_back({whole(member(each, "id")), {}});
+        answer.prompt.push_back({.token = whole(member(each, "id"))});
       }
     }
     const Value* tokens = list(details, "tokens");
     const Value* likely = list(details, "top_tokens");
     for (rapidjson::SizeType i = 0; tokens != nullptr && i < tokens->Size(); ++i) {
-      Position position{whole(member((*tokens)[i], "id")), {}};
+      const Value& token = (*tokens)[i];
+      Position position{.token = whole(member(token, "id")),
+                        .logprob = own_of(member(token, "logprob"))};
       if (likely != nullptr && i < likely->Size()) position.likely = of_tokens((*likely)[i]);
       answer.answer.push_back(std::move(position));
     }
@@ -296,27 +297,6 @@ class Reader {
 
   const std::string& path_;
 };
-
-// Leaves of each list the likeliest tokens without a gap: the token itself may follow them, however
-// unlikely it is, and then bounds nothing.
-void leave_likeliest(std::vector<Position>& positions) {
-  for (Position& position : positions) {
-    std::vector<LikelyToken>& likely = position.likely;
-    const auto count = std::ssize(likely);
-    std::erase_if(likely, [&](const LikelyToken& token) {
-      return token.rank > count || token.logprob <= kNoProbability;
-    });
-    std::ranges::stable_sort(likely, std::greater(), &LikelyToken::logprob);
-    const bool ends_with_own = likely.size() > 1 && position.token == likely.back().id;
-    if (ends_with_own && likely.back().rank == 0) likely.pop_back();
-  }
-}
-
-bool is_likeliest(const Position& position) {
-  if (position.likely.empty() || !position.token) return true;
-  const auto own = std::ranges::find(position.likely, *position.token, &LikelyToken::id);
-  return own != position.likely.end() && own->logprob >= position.likely.front().logprob;
-}
 
 class ResponseLog {
  public:
@@ -329,8 +309,9 @@ class ResponseLog {
     std::vector<std::vector<int64_t>> tokens;
     for (Answer& answer : answers) {
       check(answer);
-      leave_likeliest(answer.prompt);
-      leave_likeliest(answer.answer);
+      for (auto* positions : {&answer.prompt, &answer.answer}) {
+        for (Position& position : *positions) leave_likeliest(position);
+      }
       tokens.push_back(tokens_of(answer));
     }
     const bool know_all = std::ranges::none_of(tokens, &std::vector<int64_t>::empty);
@@ -367,17 +348,31 @@ class ResponseLog {
                   path_, "ask for the log-probabilities of all of the prompt, or of none");
     }
     if (answer.prompt_tokens.value_or(known) < 1) throw Error("has a prompt of no token", path_);
+    for (size_t i = 1; i < answer.prompt.size(); ++i) {
+      check_position(answer.prompt[i], static_cast<int64_t>(i) - 1, path_);
+    }
+    const int64_t first = answer.prompt_tokens.value_or(known) - 1;
+    for (size_t i = 0; i < answer.answer.size(); ++i) {
+      check_position(answer.answer[i], first + static_cast<int64_t>(i), path_);
+    }
   }
 
   // The prompt's tokens, where they are known; with the answer's where these are not the likeliest,
-  // so that a reference has to be given them.
-  std::vector<int64_t> tokens_of(const Answer& answer) {
+  // so that a reference has to be given them. Where the prompt's are not known nothing would say
+  // so, and what follows the first drawn token is left out.
+  std::vector<int64_t> tokens_of(Answer& answer) {
     std::vector<int64_t> tokens;
-    for (const Position& position : answer.prompt) {
-      if (!position.token) return {};
-      tokens.push_back(*position.token);
+    const auto drawn = std::ranges::find_if_not(answer.answer, is_likeliest);
+    const bool is_known =
+        !answer.prompt.empty() && std::ranges::all_of(answer.prompt, [](const Position& one) {
+          return one.token.has_value();
+        });
+    if (!is_known) {
+      leave_out_after(drawn, answer);
+      return {};
     }
-    if (tokens.empty() || std::ranges::all_of(answer.answer, is_likeliest)) return tokens;
+    for (const Position& position : answer.prompt) tokens.push_back(*position.token);
+    if (drawn == answer.answer.end()) return tokens;
     for (size_t i = 0; i + 1 < answer.answer.size(); ++i) {
       if (!answer.answer[i].token) return {};
       tokens.push_back(*answer.answer[i].token);
@@ -390,6 +385,16 @@ class ResponseLog {
     }
     is_drawn_ = true;
     return tokens;
+  }
+
+  void leave_out_after(std::vector<Position>::iterator drawn, Answer& answer) {
+    if (answer.answer.end() - drawn < 2) return;
+    const auto first = std::next(drawn);
+    result_.warnings.push_back(fmt::format(
+        "{}: the answer's token {} is not the likeliest: {} after it left out, which another "
+        "answer has others for; ask with a temperature of 0",
+        printable(path_), *drawn->token, count_of(answer.answer.end() - first, "place")));
+    answer.answer.erase(first, answer.answer.end());
   }
 
   void append(const Answer& answer, std::string& text) {
@@ -453,7 +458,8 @@ std::optional<rapidjson::Document> read_server_response(const std::string& path)
   std::ifstream file(path, std::ios::binary);
   if (!(file >> first) || (first != '{' && first != '[')) return std::nullopt;
   try {
-    rapidjson::Document document = read_json_file(path, kMaxBytes, {});
+    rapidjson::Document document =
+        parse_json_text(read_whole_file(path, kMaxBytes, {}), path, {}, JsonNumbers::kAll);
     if (is_response(document)) return document;
   } catch (const Error&) {
     // A log, or what is said of it by others.

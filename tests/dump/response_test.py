@@ -179,6 +179,13 @@ class Responses(DumpCase):
             self.assertEqual(self.compared(code=0)["evidence"]["partial"], len(self.logits))
 
     def test_a_probability_of_zero_is_no_number(self):
+        """Breaks if tokens of probability 0 went without a word where the others leave room for them."""
+        blunt = self.llama_server()
+        blunt["completion_probabilities"][0]["top_logprobs"][-1]["logprob"] = -9999.0
+        self.assertIn("probability 0, and the others add up to", self.imported(blunt, code=2).stderr)
+        self.logits *= 8
+        self.logprobs = log_softmax(self.logits.astype(np.float64))
+        self.reference = self.log({"logits": self.logits}, tokens=PROMPT)
         response = self.llama_server()
         for value in (-9999.0, -3.4028234663852886e38):
             for token in response["completion_probabilities"]:
@@ -187,6 +194,35 @@ class Responses(DumpCase):
             lengths = [len(json.loads(line)["top"]) for line in (self.folder / "got.jsonl").read_text().splitlines()[1:]]
             self.assertEqual(lengths, [K - 1] * len(self.answer))
             self.compared("--tokens", f"{len(PROMPT) - 1}..{len(self.logits) - 1}", code=0)
+
+    def test_what_is_said_twice_of_a_token_agrees(self):
+        """Breaks if the log-probability of the text's own token were held to nothing."""
+        def changed(response, path, value):
+            at = response
+            for key in path[:-1]:
+                at = at[key]
+            at[path[-1]] = value
+            return response
+
+        choice, meta = ("choices", 0, "logprobs"), ("meta_info",)
+        nan = float("nan")
+        for response, said in (
+            (changed(self.sglang(), (*meta, "output_token_logprobs", 1, 0), -9.0), "two log-probabilities of the token"),
+            (changed(self.sglang(), (*meta, "input_token_logprobs", 2, 0), 0.5), "own token"),
+            (changed(self.sglang(), (*meta, "input_token_logprobs", 1, 0), nan), "states no log-probability of its own"),
+            (changed(self.sglang(), (*meta, "output_top_logprobs", 0, 3, 0), nan), "states no log-probability of the token"),
+            (changed(self.vllm(), (*choice, "token_logprobs", 0), "NaN"), "that is no number"),
+            (changed(self.vllm(), (*choice, "token_logprobs", 1), -20.0), "two log-probabilities of the token"),
+            (changed(self.tgi(), ("details", "tokens", 2, "logprob"), -7.0), "two log-probabilities of the token"),
+            (changed(self.llama_server(), ("completion_probabilities", 0, "logprob"), -4.0), "two log-probabilities of the token"),
+        ):  # fmt: skip
+            with self.subTest(said):
+                self.assertIn(said, self.imported(response, code=2).stderr)
+
+    def test_what_follows_a_drawn_token_of_an_unknown_prompt_is_left_out(self):
+        self.answer[1] = int(np.argsort(-self.logits[len(PROMPT)])[1])
+        self.assertIn("is not the likeliest: 1 place after it", self.imported(self.llama_server()).stderr)
+        self.compared("--tokens", f"{len(PROMPT) - 1}..{len(PROMPT)}", code=0)
 
     def test_an_answer_that_was_drawn_is_part_of_the_tokens(self):
         self.answer[0] = int(np.argsort(-self.logits[len(PROMPT) - 1])[2])

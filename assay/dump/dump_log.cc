@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -233,6 +234,21 @@ class LogMaker {
     }
   }
 
+  // What cannot be read at all is not: it is left out.
+  static bool holds_nan(const DumpTensor& tensor) {
+    constexpr int64_t kPart = int64_t{1} << 16;
+    std::vector<float> values;
+    try {
+      for (int64_t left = element_count(tensor.info.shape); left > 0; left -= kPart) {
+        read_values(tensor, std::min(left, kPart), values);
+        if (std::ranges::any_of(values, [](float value) { return std::isnan(value); })) return true;
+      }
+    } catch (const Error&) {
+      return false;
+    }
+    return false;
+  }
+
   // A checkpoint by its name has a row for each token: what has not is a part of one. Only where
   // heads and tokens are equally many could it be whole.
   void leave_out(const DumpTensor& tensor, const PassRows& pass) {
@@ -246,6 +262,12 @@ class LogMaker {
       throw Error(what, tensor.file.empty() ? path_ : tensor.file,
                   "save it for all tokens, which come before all other axes, or leave it out with "
                   "assay import --skip");
+    }
+    if (holds_nan(tensor)) {
+      throw Error(
+          fmt::format("'{}' is no tensor of tokens, and holds NaN", printable(tensor.name, 80)),
+          tensor.file.empty() ? path_ : tensor.file,
+          "leave it out with assay import --skip, if it may");
     }
     without_rows_.push_back(tensor.name);
     if (without_rows_.size() == 1) why_without_ = what;

@@ -207,6 +207,11 @@ class Hostile(DumpCase):
         np.savez(self.folder / "mixed.npz", layer_0_output=values, weight=np.ones((9, 9), np.float32), input_ids=np.array([IDS]))
         answer = self.assay("import", "mixed.npz", code=0)
         self.assertIn("left out 1 tensor, the first 'weight'", answer.stderr)
+        for name in ("attn_probs", "loss"):
+            nan = np.full((4, 9, 9) if name == "attn_probs" else (), np.nan, np.float32)
+            np.savez(self.folder / "nan.npz", layer_0_output=values, **{name: nan}, input_ids=np.array([IDS]))
+            self.refused("nan.npz", f"'{name}' is no tensor of tokens, and holds NaN")
+            self.assay("import", "nan.npz", "--skip", name, code=0)
 
     def test_a_mask_in_another_shape_than_the_rows(self):
         """Of as many elements as there are tokens: each marks its own token, and no memory behind the mask."""

@@ -82,7 +82,15 @@ class Gate(unittest.TestCase):
             done = self.run_gate(silent, *arguments)
             self.assertEqual(done.returncode, 2, done.stdout)
             self.assertIn("cannot open: No such file", done.stdout + done.stderr)
-        self.assertEqual(self.run_gate(RIGHT).returncode, 2, "the baseline is gone")
+        self.assertEqual(self.run_gate(RIGHT).returncode, 0, "the old baseline and its policy are there")
+
+    # Breaks if a baseline that has no policy of its own stays beside the old one, which a wrong engine then passes.
+    def test_a_renewal_that_fails_changes_nothing(self):
+        self.assertEqual(self.run_gate(RIGHT, "renew").returncode, 0)
+        alike = FAULTY.replace('"$@"', "")  # the second run is the first, so that there are no floors
+        self.assertEqual(self.run_gate(alike, "renew").returncode, 2)
+        self.assertEqual(self.run_gate(alike).returncode, 1)
+        self.assertEqual(self.run_gate(RIGHT).returncode, 0)
 
     # Breaks if a commit that tells nothing counts as wrong, as git takes every exit code but 0 and 125.
     def test_bisection_finds_the_commit_beside_some_that_cannot_be_judged(self):

@@ -1,7 +1,10 @@
 #include "assay/cli/failed_report.h"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
+#include <fstream>
+#include <string_view>
 #include <vector>
 
 #include "assay/cli/checks.h"
@@ -44,6 +47,20 @@ void remove_report(const std::string& path) {
   if (fs::is_regular_file(place, none)) fs::remove(place, none);
 }
 
+// Whether the file is none of ours: a log, a benchmark's result or data, as where GOT was forgotten
+// before -o.
+bool is_no_report(const std::string& path) {
+  std::string begin(512, ' ');
+  std::ifstream file(path, std::ios::binary);
+  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  begin.resize(static_cast<size_t>(file.gcount()));
+  if (begin.find('\0') != std::string::npos) return true;
+  std::erase_if(begin, [](unsigned char c) { return std::isspace(c) != 0; });
+  constexpr std::string_view kBeginnings[] = {"{\"assay\":", "{\"checkpoint\":", "{\"context\":"};
+  return std::ranges::any_of(kBeginnings,
+                             [&](std::string_view one) { return begin.starts_with(one); });
+}
+
 // Writes it if there is one of the format; else what an earlier run left is removed.
 void replace_file(const std::string& format, const std::string& path, const FailedCommand& failed) {
   try {
@@ -79,6 +96,7 @@ void replace_report(const CLI::App& app, const std::string& message) noexcept {
     if (github) write_output("", [&](const TextSink& sink) { write_github_error(failed, sink); });
     const std::string place = github && path.empty() ? step_summary_path(path) : path;
     if (place.empty() || place == "-" || is_input(*command, place)) return;
+    if (is_no_report(place_of(place))) return;
     replace_file(format, path, failed);
   } catch (...) {
     // The error itself is reported.

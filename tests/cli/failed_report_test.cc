@@ -111,6 +111,23 @@ TEST_F(FailedReport, AnInputIsNotRemoved) {
   }
 }
 
+// Breaks if the log that was meant to be GOT were lost where it was named as -o alone.
+TEST_F(FailedReport, WhatIsNoReportIsNotRemoved) {
+  const std::string benchmark =
+      put("base.json", "{\n  \"context\": {},\n  \"benchmarks\": []\n}\n");
+  const std::string model = put("m.gguf", std::string("GGUF\3\0\0\0", 8));
+  for (const std::string& kept : {other_, benchmark, model}) {
+    const std::string was = contents(kept);
+    for (const std::vector<std::string>& command :
+         {std::vector<std::string>{"compare", log_}, {"perf", benchmark}, {"weights", log_}}) {
+      std::vector<std::string> all = command;
+      all.insert(all.end(), {"-o", kept});
+      EXPECT_EQ(run(all).exit_code, 2);
+      EXPECT_EQ(contents(kept), was) << command.front();
+    }
+  }
+}
+
 // Breaks if a tensor of a folder of them were lost: by a report, an archive or a map, or by an
 // error.
 TEST_F(FailedReport, ATensorOfAnInputIsNotOverwritten) {

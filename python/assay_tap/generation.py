@@ -28,11 +28,23 @@ def _refuse(model, args, kwargs):
         raise LogError(f"generate() with {guess} evaluates tokens that it may take back; log it without")
 
 
+def _sampling(model, args, kwargs):
+    """How tokens are drawn; None where they are the likeliest."""
+    if not _said("do_sample", model, args, kwargs):
+        return None
+    told = {name: _said(name, model, args, kwargs) for name in ("temperature", "top_k", "top_p")}
+    return ", ".join(["do_sample", *(f"{name} {value}" for name, value in told.items() if value is not None)])
+
+
 class Generation:
-    """While generate() runs, `ends` are the ids that end a sequence: what follows them in a batch is padding."""
+    """While generate() runs, `ends` are the ids that end a sequence: what follows them in a batch is padding.
+
+    `sampling` says how it draws tokens, if it does.
+    """
 
     def __init__(self, model):
         self.ends = set()
+        self.sampling = None
         self._model = model
         self._listeners = getattr(vars(model).get("generate"), "listeners", None)  # of another tap's wrapper
         if self._listeners is None and callable(getattr(model, "generate", None)) and "generate" not in vars(model):
@@ -46,13 +58,14 @@ class Generation:
         def watched(*args, **kwargs):
             _refuse(self._model, args, kwargs)
             ends = _ids(_said("eos_token_id", self._model, args, kwargs))
+            sampling = _sampling(self._model, args, kwargs)
             for listener in listeners:
-                listener.ends = ends
+                listener.ends, listener.sampling = ends, sampling
             try:
                 return generate(*args, **kwargs)
             finally:
                 for listener in listeners:
-                    listener.ends = set()
+                    listener.ends, listener.sampling = set(), None
 
         watched.listeners = listeners
         vars(self._model)["generate"] = watched

@@ -20,11 +20,14 @@ class LogSink:
         self._header = None
         self._named = None  # the sequences of the header; None: it has no tokens
 
-    def begin(self, model, sequences, tokens):
-        """A pass begins these sequences, whose tokens are `tokens`, a list each, or are not known: None."""
+    def begin(self, model, sequences, tokens, sampling=None):
+        """A pass begins these sequences, whose tokens are `tokens`, a list each, or are not known: None.
+
+        sampling: how further tokens are drawn, where that is known.
+        """
         if self._header is not None and (not tokens or not self._log.is_empty()):
             return  # otherwise an earlier pass failed before its first record
-        self._header = about(model) | dict(checkpoints=self._checkpoints)
+        self._header = about(model) | dict(checkpoints=self._checkpoints, sampling=sampling)
         if not tokens or model.training or not self._log.is_empty():
             return
         self._named = set(sequences)
@@ -56,7 +59,7 @@ class FunctionSink:
         self._takes = takes & {"sequence", "step", "phase"}
         self._fault = None
 
-    def begin(self, _model, sequences, _tokens):
+    def begin(self, _model, sequences, _tokens, _sampling=None):
         self._fault = None
         if len(sequences) > 1 and "sequence" not in self._takes:
             self._fault = (

@@ -85,7 +85,8 @@ class Tap:
         self._phase = "decode" if first > 0 and all(len(row) == 1 for row in rows) else "prefill"
         tokens = self._pass.tokens
         self._drop_ended(tokens)
-        self._sink.begin(model, self._of_rows, self._pass.real_tokens() if begins else None)
+        tokens = self._pass.real_tokens() if begins else None
+        self._sink.begin(model, self._of_rows, tokens, self._generation.sampling)
         self._steps += 1
 
     def _drop_ended(self, tokens):

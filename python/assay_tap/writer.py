@@ -137,16 +137,19 @@ class LogWriter:
         sequences=None,
         ranks=None,
         checkpoints=None,
+        sampling=None,
     ):
         """Writes the first line. model: a dict of name, sha256, arch and type. None or a missing key is left empty.
 
         sequences: the names of several sequences; tokens are then a list for each, without padding. ranks: how many
         processes share the model, as in {"tp": 4}: a comparison then rejects a log of which a rank is missing.
         checkpoints: which are to be logged, as `assay run --checkpoints` takes them: a judgement of the log alone then
-        demands them.
+        demands them. sampling: how tokens after the prompt are drawn, as in "temp 0.8", where they are not the
+        likeliest.
         """
         try:
-            self._header(tokens, prompt, model or {}, (engine, backend, math), sequences, ranks, checkpoints)
+            told = dict(engine=engine, backend=backend, math=math, sampling=sampling)
+            self._header(tokens, prompt, model or {}, told, sequences, ranks, checkpoints)
         except ValueError as error:
             raise LogError(f"{self.path}: the header: {error}") from error
 
@@ -162,8 +165,8 @@ class LogWriter:
             parts.append(f'"tokens":[{",".join(map(_numbers, tokens))}],"sequences":[{names}]')
         if prompt is not None:
             parts.append(f'"prompt":{text(prompt)}')
-        said = zip(("engine", "backend", "math"), told, strict=True)
-        parts.append(",".join(f'"{key}":{text(value or "")}' for key, value in said))
+        said = {key: value or "" for key, value in told.items() if value or key != "sampling"}
+        parts.append(",".join(f'"{key}":{text(value)}' for key, value in said.items()))
         if checkpoints:
             parts.append(f'"checkpoints":{text(checkpoints)}')
         if ranks is not None:

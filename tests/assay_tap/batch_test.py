@@ -3,7 +3,9 @@
 import importlib.util
 import json
 import os
+import tempfile
 import unittest
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -192,6 +194,20 @@ class Batches(unittest.TestCase):
             beside = self.generated(model, PROMPTS, 6, eos_token_id=[end])
         self.assertEqual(set(beside.rows), set(seen.rows))
         self.assertNotIn("generate", vars(model))
+
+    def test_a_header_says_how_tokens_are_drawn(self):
+        """Breaks if a log of drawn tokens passed for one of the likeliest: a reference would follow other tokens."""
+        model = wide_model("llama")
+        for settings, said in (
+            (dict(do_sample=True, temperature=2.0), "do_sample, temperature 2.0"),
+            (dict(do_sample=False), None),
+        ):
+            with tempfile.TemporaryDirectory() as scratch:
+                with torch.no_grad(), attach(model, Path(scratch) / "t.jsonl"):
+                    model.generate(torch.tensor([PROMPTS[0]]), max_new_tokens=3, pad_token_id=PAD, **settings)
+                header = json.loads((Path(scratch) / "t.jsonl").read_text().splitlines()[0])
+            self.assertEqual(header["tokens"], PROMPTS[0])
+            self.assertEqual(header.get("sampling", "")[: len(said or "")] or None, said)
 
     def test_what_generate_may_take_back_is_refused(self):
         """Breaks if rows of beams, or of tokens that were only guessed, stood at the places of those that are chosen."""

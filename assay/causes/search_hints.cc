@@ -53,7 +53,7 @@ std::string Search::nearly_one() const {
   }
   constexpr double kMostLeft = 0.01;  // as of a mistake that is named
   const Fit fit = evidence_.fit(scaled);
-  if (!(fit.ratio() <= kMostLeft)) return {};
+  if (!(fit.ratio() <= kMostLeft) || !(fit.difference > 0)) return {};
   return fmt::format(
       "; all of it is {} times what it should be ({:.2f} % of the difference): no constant of a "
       "network is wrong by so little, and whether a small error before it or its own arithmetic "

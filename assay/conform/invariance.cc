@@ -445,8 +445,9 @@ EngineTable invariance(const std::vector<EngineDeclaration>& engines,
       InvarianceCheck check(process, find_precision(engine.precision, engine.name), subject, logs);
       for (const std::string& surface : surfaces) {
         column.cells.push_back(check.check(surface));
-        column.cells.back().command = fmt::format("assay invariance {}{} --surfaces {}",
-                                                  engine.typed, subject.flags, surface);
+        column.cells.back().command = fmt::format("assay invariance {}{} --surfaces {}{}",
+                                                  engine.typed, subject.flags, surface,
+                                                  options.suite.flags);
       }
       if (options.suite.progress) options.suite.progress(++done, total);
     }

@@ -214,7 +214,7 @@ def case_of(run):
     header = run["header"]
     model = header["model"]
     tokens = sorted(map(tuple, token_lists(header)))  # sequences of a batch have no order
-    return (model["sha256"] or (model["name"], model["type"]), tuple(tokens) if any(tokens) else header["prompt"])
+    return (model["sha256"] or (model["name"], model["type"]), tuple(tokens) if any(tokens) else header["prompt"] or None)
 
 
 def plan(runs, reference):
@@ -233,6 +233,10 @@ def plan(runs, reference):
         if is_reference(run):
             continue
         fitting = references.get(case_of(run))
+        if case_of(run)[1] is None:
+            alone[run["run"]] = (f"run={run['run']}: its header names neither tokens nor a prompt, so that no reference is known to "
+                                 "be its own; log with them")  # fmt: skip
+            continue
         if not fitting:
             alone[run["run"]] = f"run={run['run']}: no run of the reference has its model, type and tokens; add one"
             continue

@@ -61,6 +61,15 @@ def plain_row(names, row):
     return {name: plain(value) for name, value in zip(names, row)}
 
 
+def nights_of(dataset):
+    """Those of all runs, references among them: no engine may have run in the last. The table may be all that there is."""
+    try:
+        runs, _ = Dataset(dataset).scan()
+    except (OSError, Problem):
+        return set()
+    return {run["night"] for run in runs.values()}
+
+
 def report_data(table, night, dataset):
     connection = connected()
     connection.execute(f"CREATE TEMP VIEW results AS SELECT * FROM read_parquet({quoted(table)})")
@@ -74,7 +83,8 @@ def report_data(table, night, dataset):
     nights = [row["night"] for row in rows("SELECT DISTINCT night::VARCHAR AS night FROM results WHERE night IS NOT NULL ORDER BY 1")]
     if not nights:
         raise Problem(f"{table}: has no run that was judged; see what assay fleet compare says")
-    if night and night not in nights:
+    later = sorted(one for one in nights_of(dataset) if one > nights[-1])
+    if night and night not in (*nights, *later):
         raise Problem(f"--night {night}: has no run; the last one is {nights[-1]}")
     tonight = night or nights[-1]
     before = max((one for one in nights if one < tonight), default=None)
@@ -91,7 +101,8 @@ def report_data(table, night, dataset):
     problems = rows("SELECT run, problem FROM results WHERE problem IS NOT NULL AND (night = $tonight OR night IS NULL) "
                     "ORDER BY run", tonight=tonight)  # fmt: skip
     counts["problems"] = len(problems)
-    data = {"dataset": dataset, "night": tonight, "before": before, "counts": counts, "problems": problems[:MOST_ROWS], **tables}
+    data = {"dataset": dataset, "night": tonight, "before": before, "counts": counts, "problems": problems[:MOST_ROWS],
+            "of_references_alone": [] if night else later, **tables}  # fmt: skip
     return {"text": report_text(data), **data}
 
 
@@ -102,6 +113,7 @@ def report_text(data):
              f"{counts['runs']} runs: {counts['parity']} in parity, {counts['diverged']} diverged, "
              f"{counts['not_proved']} not proved, {counts['not_judged']} not judged",
              f"{counts['new']} new, {counts['still']} as before, {counts['fixed']} in parity again, {counts['gone']} did not run", ""]  # fmt: skip
+    lines += [f"{night}: runs of the reference alone, nothing judged; --night {night} shows what did not run" for night in data["of_references_alone"]]
     for row in data["new"]:
         where = f"{row['checkpoint']} at token {row['token_idx']}" if row["checkpoint"] else row["problem"] or row["state"]
         lines.append(f"new: {row['engine']}, {row['model']} {row['type']}, {row['prompt']!r}, commit {row['commit']}: {where}")

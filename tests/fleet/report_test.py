@@ -78,9 +78,14 @@ class Report(FleetCase):
         oracle = next(self.logs.glob("*/0-oracle.jsonl"))
         answer = self.fleet("add", dataset, oracle, "--night", "2026-11-02")
         self.assertEqual(answer.returncode, 0, answer.stderr)
-        _, answer = self.compare(dataset, code=0)
+        table, answer = self.compare(dataset, code=0)
         self.assertIn("assay: warning: 100 cases of the night of 2026-11-01 did not run in that of 2026-11-02, such as a cpu fast, ",
                       answer.stderr)  # fmt: skip
+        data = json.loads(self.fleet("report", table, "--json", "--dataset", dataset).stdout)
+        self.assertEqual((data["night"], data["of_references_alone"]), ("2026-11-01", ["2026-11-02"]))
+        self.assertIn("2026-11-02: runs of the reference alone, nothing judged", data["text"])
+        data = json.loads(self.fleet("report", table, "--json", "--dataset", dataset, "--night", "2026-11-02").stdout)
+        self.assertEqual((data["before"], data["counts"]["runs"], data["counts"]["gone"]), ("2026-11-01", 0, 100))
 
     def test_a_wrong_run_is_not_hidden_by_a_right_one_of_its_commit(self):
         dataset = self.copy()

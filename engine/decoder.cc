@@ -40,7 +40,7 @@ bool Decoder::is_common(const ModelConfig& config, const Weights& weights) {
   return architecture.multipliers == 0 && config.embedding_factor() == 1.0F && common_activation &&
          config.attention_soft_cap == 0.0F && config.logit_soft_cap == 0.0F &&
          config.attention_temperature == 0.0F && config.max_alibi_bias == 0.0 &&
-         weights.output.bias == nullptr &&
+         config.value_scale == 1.0F && weights.output.bias == nullptr &&
          std::ranges::all_of(config.layers, [&](const LayerConfig& layer) {
            return layer.ops == first.ops && layer.window == first.window && !layer.local_rope &&
                   !layer.own_heads;
@@ -310,7 +310,7 @@ void Decoder::launch_logits(Probe* probe) {
 }
 
 FusedNorm Decoder::fused(const Norm& norm) const {
-  return {config_.architecture->norm, norm.weight, norm.bias, config_.norm_eps};
+  return {config_.norm, norm.weight, norm.bias, config_.norm_eps};
 }
 
 float* Decoder::probe_buffer(Probe* probe, Checkpoint checkpoint, int layer) {

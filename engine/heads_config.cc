@@ -51,8 +51,9 @@ void check_divides(const ConfigKeys& keys, int64_t n_kv_heads, int64_t n_heads) 
               fmt::format("is {}, which does not divide the {} query heads", n_kv_heads, n_heads));
 }
 
-void check_values(const ConfigKeys& keys, std::string_view key, const HeadSizes& sizes) {
-  if (sizes.value_dim == sizes.head_dim) return;
+void check_values(const ConfigKeys& keys, std::string_view key, const ModelConfig& config,
+                  const HeadSizes& sizes) {
+  if (sizes.value_dim == sizes.head_dim || config.architecture->value_lengths) return;
   keys.reject(key,
               fmt::format("is {} and the key length {}; Assay runs models where they are equal",
                           sizes.value_dim, sizes.head_dim));
@@ -95,9 +96,12 @@ HeadSizes own_heads(const ConfigKeys& keys, const std::vector<bool>& windowed,
     check_divides(keys, config.n_kv_heads, config.n_heads);
   }
   own.head_dim = keys.count(kWindowedKeyLength, kMaxHeadLength, config.head_dim);
-  own.value_dim = keys.count(kWindowedValueLength, kMaxHeadLength, own.head_dim);
-  check_values(keys, kWindowedValueLength, own);
-  own.rotary_dim = keys.count(kWindowedRopeDimensions, own.head_dim, own.head_dim);
+  const bool is_usual = own.head_dim == config.head_dim;
+  own.value_dim =
+      keys.count(kWindowedValueLength, kMaxHeadLength, is_usual ? config.value_dim : own.head_dim);
+  check_values(keys, kWindowedValueLength, config, own);
+  own.rotary_dim = keys.count(kWindowedRopeDimensions, own.head_dim,
+                              is_usual ? config.rotary_dim : own.head_dim);
   if (own.rotary_dim % 2 != 0) {
     keys.reject(kWindowedRopeDimensions, fmt::format("is {}, which is odd", own.rotary_dim));
   }
@@ -132,7 +136,7 @@ void read_heads(const ConfigKeys& keys, ModelConfig& config) {
   config.head_dim = keys.count(hyperparameter::kKeyLength, kMaxHeadLength,
                                std::max<int64_t>(1, config.embedding_length / config.n_heads));
   config.value_dim = keys.count(hyperparameter::kValueLength, kMaxHeadLength, config.head_dim);
-  check_values(keys, hyperparameter::kValueLength, config.heads());
+  check_values(keys, hyperparameter::kValueLength, config, config.heads());
 }
 
 std::optional<HeadSizes> read_windowed_heads(const ConfigKeys& keys,

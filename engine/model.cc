@@ -450,9 +450,13 @@ Model::Model(std::shared_ptr<const Gguf> gguf)
   for (int64_t i = 0; i < config_.n_layers; ++i) {
     layers.push_back(bind_layer(binder, i, config_, gguf_->path()));
   }
-  const bool biased = architecture.norm == NormKind::kLayer && architecture.norm_bias;
-  output_norm = binder.norm(std::string(architecture.output_norm), width, width,
-                            biased ? Presence::kAlways : Presence::kNever);
+  const bool biased = config_.norm == NormKind::kLayer && architecture.norm_bias;
+  if (architecture.plain_output_norm) {
+    output_norm.weight = binder.ones(width);
+  } else {
+    output_norm = binder.norm(std::string(architecture.output_norm), width, width,
+                              biased ? Presence::kAlways : Presence::kNever);
+  }
   binder.reject_leftovers(config_);
 }
 

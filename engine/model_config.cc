@@ -145,12 +145,20 @@ std::vector<bool> rotated_layers(const ConfigKeys& keys, const ModelConfig& conf
                             hyperparameter::own::kRotaryLayers, rotated.size(), count),
                 keys.gguf().path());
   }
+  if (architecture.rope_pattern) {
+    const std::vector<int64_t> stated = keys.array_of_layers(hyperparameter::kRopePattern);
+    if (!stated.empty()) return {stated.begin(), stated.end()};
+  }
   const bool ever = !architecture.rope_switch || keys.flag(hyperparameter::kRopeSwitch, true);
   rotated.assign(count, ever);
-  const bool by_window = architecture.rotated == Rotated::kWindowed && config.sliding_window > 0;
+  const bool by_window = architecture.rotated != Rotated::kAll && config.sliding_window > 0;
+  const int64_t n_dense = architecture.rotated == Rotated::kWindowedOrDense
+                              ? keys.integer(hyperparameter::kLeadingDense, 0)
+                              : 0;
   const auto period = static_cast<size_t>(architecture.unrotated_period);
   for (size_t i = 0; i < count; ++i) {
-    if ((by_window && !windowed[i]) || (period > 0 && (i + 1) % period == 0)) rotated[i] = false;
+    const bool unwindowed = by_window && !windowed[i] && static_cast<int64_t>(i) >= n_dense;
+    if (unwindowed || (period > 0 && (i + 1) % period == 0)) rotated[i] = false;
   }
   return rotated;
 }
@@ -249,11 +257,16 @@ int64_t width_of_some_layers(const ConfigKeys& keys) {
       });
 }
 
-std::string_view eps_key(const ConfigKeys& keys, const Architecture& architecture) {
+void read_norm(const ConfigKeys& keys, ModelConfig& config) {
+  const Architecture& architecture = *config.architecture;
+  const NormKind other_kind =
+      architecture.norm == NormKind::kRms ? NormKind::kLayer : NormKind::kRms;
   const std::string_view own = hyperparameter::norm_eps(architecture.norm);
-  const std::string_view other = hyperparameter::norm_eps(
-      architecture.norm == NormKind::kRms ? NormKind::kLayer : NormKind::kRms);
-  return architecture.eps_of_other_norm && !keys.has(own) && keys.has(other) ? other : own;
+  const std::string_view other = hyperparameter::norm_eps(other_kind);
+  const bool is_other = architecture.norm_by_eps && keys.number(other, 0.0) != 0.0;
+  const bool says_other = architecture.eps_of_other_norm && !keys.has(own) && keys.has(other);
+  config.norm = is_other ? other_kind : architecture.norm;
+  config.norm_eps = static_cast<float>(keys.positive(is_other || says_other ? other : own));
 }
 
 // The ops of each layer, its window and its rotation.
@@ -267,6 +280,7 @@ void read_layers(const ConfigKeys& keys, ModelConfig& config) {
   const std::vector<bool> rotated = rotated_layers(keys, config, windowed);
   const bool normed = keys.gguf().get_bool(
       hyperparameter::own::kPlainQkNorm, config.routing.n_experts != architecture.unnormed_experts);
+  const bool adds_whole = keys.gguf().get_bool(hyperparameter::own::kWholeShared, false);
   const std::vector<int64_t> heads = keys.array_of_layers(hyperparameter::kHeadCountKv);
   const std::vector<bool> linear = linear_layers(keys, config);
   const int64_t n_own_kv = n_layers_with_kv(keys, config);
@@ -299,6 +313,7 @@ void read_layers(const ConfigKeys& keys, ModelConfig& config) {
     check_feed_forward(keys, config, i, layer.ops);
     if (!linear.empty()) check_linear(keys, i, linear[static_cast<size_t>(i)], layer.ops);
     if (has_window) check_window(keys, architecture, i, layer);
+    if (adds_whole) add_whole_shared_expert(layer.ops);
     const bool is_rotated = rotated[static_cast<size_t>(i)];
     if (!is_rotated) layer.ops = without_rotation(layer.ops);
     if (!is_rotated || !normed) layer.ops = without_plain_qk_norms(layer.ops);
@@ -441,11 +456,12 @@ ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
     config.conv_taps = keys.count(hyperparameter::kConvTaps, kMaxConvTaps);
   }
   read_linear_attention(keys, config);
-  config.norm_eps = static_cast<float>(keys.positive(eps_key(keys, *config.architecture)));
+  read_norm(keys, config);
   reject_other_computations(keys, *config.architecture);
   read_activation(gguf, config);
   read_multipliers(keys, config);
   read_soft_caps(keys, config);
+  read_value_scale(keys, config);
   read_window(keys, config);
   const bool attends = has_checkpoint(*config.architecture, Checkpoint::kAttn);
   if (attends && config.architecture->position == PositionKind::kRotary) read_rope(keys, config);

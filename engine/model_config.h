@@ -89,6 +89,8 @@ struct ModelConfig {
   float attention_temperature = 0.0F;  // of AttentionShape; 0: none
   int64_t temperature_span = 0;
   double max_alibi_bias = 0.0;  // of AlibiSlopes; 0: none
+  float value_scale = 1.0F;     // of what attention gives
+  NormKind norm = NormKind::kRms;
   float norm_eps = 0.0F;
   ActivationKind activation = ActivationKind::kSilu;
   std::array<double, kMultiplierKeys.size()> multipliers = {};  // 0: the default
@@ -232,9 +234,9 @@ struct ModelConfig {
   }
 
   // x / root of y / sqrt(mean(y^2) + eps), y = x / root, is x / sqrt(mean(x^2) + eps root^2).
-  float eps_of(const OpSpec& norm) const {
-    if (norm.input_over_root) return norm_eps * static_cast<float>(embedding_length);
-    return norm.own_eps > 0.0 ? static_cast<float>(norm.own_eps) : norm_eps;
+  float eps_of(const OpSpec& op) const {
+    if (op.input_over_root) return norm_eps * static_cast<float>(embedding_length);
+    return op.own_eps > 0.0 ? static_cast<float>(op.own_eps) : norm_eps;
   }
   // What a layer's own embedding of a token is multiplied by.
   float ple_factor() const { return std::sqrt(static_cast<float>(ple_length)); }

@@ -94,4 +94,10 @@ void read_routing(const ConfigKeys& keys, ModelConfig& config) {
                                                           : shared);
 }
 
+void add_whole_shared_expert(std::span<OpSpec> layer) {
+  for (OpSpec& op : layer) {
+    if (op.out == Checkpoint::kFfnOut) op.scale = 1.0F;
+  }
+}
+
 }  // namespace assay

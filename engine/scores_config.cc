@@ -44,6 +44,13 @@ void read_temperature(const ConfigKeys& keys, ModelConfig& config) {
                                               : architecture.default_temperature_span);
 }
 
+void read_value_scale(const ConfigKeys& keys, ModelConfig& config) {
+  constexpr std::string_view kKey = hyperparameter::kValueScale;
+  if (!config.architecture->value_scale) return keys.reject_unless(kKey, 1.0, kNotDone);
+  if (keys.number(kKey, 0.0) == 0.0) return;
+  config.value_scale = static_cast<float>(keys.positive(kKey));
+}
+
 void read_alibi(const ConfigKeys& keys, ModelConfig& config) {
   config.max_alibi_bias = keys.positive(hyperparameter::kMaxAlibiBias);
 }

@@ -14,6 +14,9 @@ void read_soft_caps(const ConfigKeys& keys, ModelConfig& config);
 // The temperature of late queries; after rope_original_context_length.
 void read_temperature(const ConfigKeys& keys, ModelConfig& config);
 
+// What the attention's results are multiplied by.
+void read_value_scale(const ConfigKeys& keys, ModelConfig& config);
+
 // Of architectures that have it.
 void read_alibi(const ConfigKeys& keys, ModelConfig& config);
 

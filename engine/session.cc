@@ -266,10 +266,7 @@ void Session::run_op(const OpSpec& op, int layer, const TokenRange& tokens) {
                              config_.n_heads_of(op), out, here});
       break;
     case OpKind::kAttention:
-      kernels_.run(AttentionCall{x, kv_.layer(config_.kv_layer(layer)),
-                                 config_.attention_shape(layer), n_positions_ + tokens.first,
-                                 tokens.count, out, here,
-                                 weights_.layers[static_cast<size_t>(layer)].extra.sinks});
+      run_attention(op, layer, tokens);
       break;
     case OpKind::kConv:
       run_conv(op, layer, tokens);
@@ -332,6 +329,20 @@ void Session::run_add(const OpSpec& op, int layer, const TokenRange& tokens) {
   if (scale != 1.0F) kernels_.run(AddCall{nullptr, out, count, out, whole, scale});
 }
 
+void Session::run_attention(const OpSpec& op, int layer, const TokenRange& tokens) {
+  const float scale = config_.value_scale;
+  const OpSite whole = site(op.out, layer, tokens);
+  OpSite sum = whole;
+  sum.finishes = scale == 1.0F;
+  float* out = value(op.out, layer, tokens.first);
+  kernels_.run(AttentionCall{value(op.in[0], layer, tokens.first),
+                             kv_.layer(config_.kv_layer(layer)), config_.attention_shape(layer),
+                             n_positions_ + tokens.first, tokens.count, out, sum,
+                             weights_.layers[static_cast<size_t>(layer)].extra.sinks});
+  if (scale == 1.0F) return;
+  kernels_.run(AddCall{nullptr, out, tokens.count * width(op.width, layer), out, whole, scale});
+}
+
 void Session::run_conv(const OpSpec& op, int layer, const TokenRange& tokens) {
   const int64_t width = this->width(op.width, layer);
   const OpSite whole = site(op.out, layer, tokens);
@@ -373,7 +384,7 @@ void Session::run_norm(const OpSpec& op, int layer, const TokenRange& tokens) {
                               rows * width, out, at});
   };
   if (op.gate_first) gate(x, part);
-  kernels_.run(NormCall{config_.architecture->norm, op.gate_first ? out : x, norm.weight, norm.bias,
+  kernels_.run(NormCall{config_.norm, op.gate_first ? out : x, norm.weight, norm.bias,
                         config_.eps_of(op), rows, width, out, gated_last ? part : whole,
                         config_.width(op.weight_width(), own) / width, tokens.count * read / rows});
   if (gated_last) gate(out, whole);
@@ -399,9 +410,8 @@ void Session::run_output(int64_t n_tokens, bool last) {
   if (!all_norms && !last) return;
 
   const Norm& norm = weights_.output_norm;
-  kernels_.run(NormCall{config_.architecture->norm, residual_stream() + first * width, norm.weight,
-                        norm.bias, config_.norm_eps, n_tokens - first, width,
-                        normed_.data() + first * width,
+  kernels_.run(NormCall{config_.norm, residual_stream() + first * width, norm.weight, norm.bias,
+                        config_.norm_eps, n_tokens - first, width, normed_.data() + first * width,
                         site(Checkpoint::kFinalNorm, 0, {first, n_tokens - first})});
   if (all_norms) observe(site(Checkpoint::kFinalNorm, 0, {0, n_tokens}), width, normed_.data());
   if (all_logits) {

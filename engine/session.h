@@ -128,6 +128,7 @@ class Session {
   void keep_embedding(int64_t n_tokens);
   void run_ple_embedding(const OpSpec& op, int layer, const TokenRange& tokens);
   void run_add(const OpSpec& op, int layer, const TokenRange& tokens);
+  void run_attention(const OpSpec& op, int layer, const TokenRange& tokens);
   void run_conv(const OpSpec& op, int layer, const TokenRange& tokens);
   void run_norm(const OpSpec& op, int layer, const TokenRange& tokens);
   struct Vectors {

@@ -21,8 +21,9 @@ enum class SlidingWindow : uint8_t { kIgnored, kHonoured };
 // Which layers are rotated.
 enum class Rotated : uint8_t {
   kAll,
-  kWindowed
-};  // kWindowed: those with a window, if any have one
+  kWindowed,         // those with a window, if any have one
+  kWindowedOrDense,  // and the leading ones without experts
+};
 
 // What rope.scaling.yarn_log_multiplier, of YaRN, does: it scales the attention's scores
 // (DeepSeek), divides the factor of cos and sin (Ministral 3), or both (Mistral Small 4).
@@ -69,7 +70,9 @@ struct Architecture {
   std::span<const LayerVariant> variants = {};   // the first that applies takes its place
   std::string_view output_norm = "output_norm";  // the last norm's tensor
   NormKind norm = NormKind::kRms;
+  bool norm_by_eps = false;                 // or of the other kind, where files state its eps
   bool norm_bias = true;                    // of the last norm, where it is a LayerNorm
+  bool plain_output_norm = false;           // which has no weights
   Presence output_bias = Presence::kNever;  // of the output matrix
   ActivationKind activation = ActivationKind::kSilu;
   PositionKind position = PositionKind::kRotary;
@@ -90,6 +93,8 @@ struct Architecture {
   bool own_feed_forwards = false;    // the width of a feed-forward may be a layer's own
   bool eps_of_other_norm = false;    // files may state the eps of a norm as that of the other kind
   bool windowed_heads = false;   // layers with a window may have heads of another size and number
+  bool value_lengths = false;    // a head's values may be of another length than its keys
+  bool value_scale = false;      // may have attention.value_scale
   bool local_rope = false;       // layers with a window have a base of their own, and no scaling
   double local_rope_base = 0.0;  // the default of that base; 0: as the others
   unsigned multipliers = 0;      // which of kMultiplierKeys it honours, as bits
@@ -115,6 +120,7 @@ struct Architecture {
   bool rope_alpha = false;           // rope.scaling.alpha stretches the base
   bool rope_sections = false;        // states rope.dimension_sections, which text does not need
   bool rope_switch = false;          // rope.scaling.finetuned says whether there is a rotation
+  bool rope_pattern = false;         // attention.rope_pattern says of which layers
   Gating gating = Gating::kSoftmax;  // of experts, unless the file says otherwise: routing_keys
   bool normalise_weights = true;     // of experts, likewise
   RoutingKeys routing_keys = RoutingKeys::kCount;

@@ -70,6 +70,11 @@ inline constexpr HfName kGemma4[] = {kGemma[0],
                                      {"inp_gate", "per_layer_input_gate"},
                                      {"proj", "per_layer_projection"},
                                      {"post_norm", "post_per_layer_input_norm"}};
+// Norms without weights.
+inline constexpr HfName kOlmo[] = {{"/attn_norm", "input_layernorm"},
+                                   {"/ffn_norm", "post_attention_layernorm"}};
+inline constexpr HfName kMimo2[] = {{"attn_sinks", "self_attn.sinks"},
+                                    {"attn_sinks", "self_attn.attention_sink_bias"}};
 inline constexpr HfName kGpt2[] = {{"token_embd", "transformer.wte"},
                                    {"position_embd", "transformer.wpe"},
                                    {"output_norm", "transformer.ln_f"},
@@ -154,6 +159,13 @@ inline constexpr HfName kErnieMoe[] = {{"exp_probs_b", "mlp.moe_statics.e_score_
 inline constexpr HfName kGraniteMoe[] = {{"ffn_gate_inp", "block_sparse_moe.router"},
                                          {"ffn_gate_inp", "block_sparse_moe.router.layer"},
                                          {kMixture, "block_sparse_moe.experts"}};
+// Of layers without experts the feed-forward is elsewhere.
+inline constexpr HfName kGraniteShared[] = {kGraniteMoe[0],
+                                            kGraniteMoe[1],
+                                            kGraniteMoe[2],
+                                            {"ffn_gate_shexp", "shared_mlp.input_linear"},
+                                            {"ffn_up_shexp", "shared_mlp.input_linear"},
+                                            {"ffn_down_shexp", "shared_mlp.output_linear"}};
 inline constexpr HfName kGraniteHybrid[] = {{"ssm_in", "mamba.in_proj"},
                                             {"ssm_conv1d", "mamba.conv1d"},
                                             {"ssm_a", "mamba.A_log"},
@@ -164,9 +176,9 @@ inline constexpr HfName kGraniteHybrid[] = {{"ssm_in", "mamba.in_proj"},
                                             {"ffn_gate", "shared_mlp.input_linear"},
                                             {"ffn_up", "shared_mlp.input_linear"},
                                             {"ffn_down", "shared_mlp.output_linear"},
-                                            {"ffn_gate_shexp", "shared_mlp.input_linear"},
-                                            {"ffn_up_shexp", "shared_mlp.input_linear"},
-                                            {"ffn_down_shexp", "shared_mlp.output_linear"},
+                                            kGraniteShared[3],
+                                            kGraniteShared[4],
+                                            kGraniteShared[5],
                                             kGraniteMoe[0],
                                             kGraniteMoe[1],
                                             kGraniteMoe[2]};

@@ -18,13 +18,16 @@ struct HfName {
 
 // What sliding_window in config.json is for, where there are no layer_types.
 enum class HfWindow : uint8_t {
-  kNone,     // nothing, with them as well
-  kAll,      // all layers
-  kFlagged,  // with use_sliding_window, the layers from max_window_layers on
-  kEven,     // with use_sliding_window, layers 0, 2, ... before max_window_layers
-  kSome,     // the layers that the architecture's files have it for
-  kListed,   // no layer
-  kChunked,  // it is attention_chunk_size, of the layers that are rotated
+  kNone,      // nothing, with them as well
+  kAll,       // all layers
+  kFlagged,   // with use_sliding_window, the layers from max_window_layers on
+  kEven,      // with use_sliding_window, layers 0, 2, ... before max_window_layers
+  kSome,      // the layers that the architecture's files have it for
+  kListed,    // no layer
+  kChunked,   // it is attention_chunk_size, of the layers that are rotated
+  kSixths,    // all but the first and every sixth; or sliding_window_size and a position more
+  kFourths,   // all but the first and every fourth from it on
+  kPrefixed,  // all but every nth, counted anew behind the leading layers without experts
 };
 
 // How published files have the experts of a layer.
@@ -38,6 +41,7 @@ enum class HfExperts : uint8_t {
   kStacked,      // the same, as mlp.experts.gate_up_proj and mlp.experts.down_proj
   kInterleaved,  // the same, [inputs, outputs] of each, with the outputs of gate and up in turn
   kTransposed,   // feed_forward.experts, [inputs, outputs] of each, with those of gate, then of up
+  kOfBlock,      // as kStacked, as block_sparse_moe.experts.gate_up_proj and so on
 };
 
 // How config.json says which experts a token uses, and what their weights are.
@@ -51,6 +55,7 @@ enum class HfRouting : uint8_t {
   kHunyuan,     // num_experts, by a softmax; numbers of layers may be lists
   kLlama4,      // num_local_experts, by a sigmoid, in every nth layer or those of a list
   kMixer,       // num_local_experts, by SparseMixer
+  kPrefixed,    // num_experts, behind the leading layers, by a softmax of those used or a sigmoid
 };
 
 // A number of config.json by which transformers multiplies what a module gives, or is given. GGUF
@@ -92,6 +97,8 @@ struct HfModel {
   HfWindow window = HfWindow::kNone;
   HfRouting routing = HfRouting::kOwn;
   int64_t n_dense_layers = 0;    // the first, where config.json can say it by a list alone
+  double norm_eps = 0.0;         // of norms, where config.json does not say it; else 0
+  bool windowed_sinks = false;   // layers with a window have sinks, and no others
   bool choice_bias = false;      // the choice of experts has a bias
   bool choice_bias_row = false;  // which is a matrix of one row
   // What published files have in the place of "model." before the names of tensors.

@@ -65,11 +65,15 @@ inline constexpr std::string_view kTemperature = "attention.temperature_scale"; 
 inline constexpr std::string_view kTemperatureSpan = "attention.temperature_length";
 // The slope of the last of 2^n heads is 2^-this.
 inline constexpr std::string_view kMaxAlibiBias = "attention.max_alibi_bias";
+// Multiplies what attention gives.
+inline constexpr std::string_view kValueScale = "attention.value_scale";  // else 1
 inline constexpr std::string_view kAttentionSoftCap = "attn_logit_softcapping";
 inline constexpr std::string_view kLogitSoftCap = "final_logit_softcapping";
 inline constexpr std::string_view kCausal = "attention.causal";  // else true
 
 inline constexpr std::string_view kRopeDimensions = "rope.dimension_count";  // else all of a head
+// Whether each layer is rotated: true or false of each, or 1 or 0.
+inline constexpr std::string_view kRopePattern = "attention.rope_pattern";  // else all are
 inline constexpr std::string_view kRopeSections =
     "rope.dimension_sections";  // of positions in images
 // In layers with a window, where heads are of another size there; else as in the others.
@@ -148,6 +152,8 @@ inline constexpr std::string_view kHonoursWindow = "assay.honours_sliding_window
 inline constexpr std::string_view kRotaryLayers = "assay.rotary_layers";
 // Whether rotated q and k have norms without weights.
 inline constexpr std::string_view kPlainQkNorm = "assay.use_qk_norm";
+// That routed and shared experts are added, where the architecture takes half of each.
+inline constexpr std::string_view kWholeShared = "assay.adds_whole_shared_expert";
 // Routing::jitter.
 inline constexpr std::string_view kRouterJitter = "assay.router_jitter_noise";
 // As Architecture::yarn_whole_pairs.

@@ -398,6 +398,18 @@ constexpr std::array<OpSpec, 5> shared_expert(Checkpoint in) {
           linear(C::kSharedOut, C::kSharedAct, W::kHidden, "ffn_down_shexp"),
           add(C::kFfnOut, C::kRoutedOut, C::kSharedOut)};
 }
+// The same with the rows of the gate, then those of up, in one tensor.
+constexpr std::array<OpSpec, 5> fused_shared_expert(Checkpoint in) {
+  std::array<OpSpec, 5> ops = shared_expert(in);
+  ops[0].tensor = ops[1].tensor;
+  return ops;
+}
+// The same, of which half counts, and half of the routed ones.
+constexpr std::array<OpSpec, 5> averaged_shared_expert(Checkpoint in) {
+  std::array<OpSpec, 5> ops = shared_expert(in);
+  ops[4].scale = 0.5F;
+  return ops;
+}
 // The same without a gate.
 constexpr std::array<OpSpec, 4> plain_shared_expert(Checkpoint in) {
   const std::array<OpSpec, 5> gated = shared_expert(in);

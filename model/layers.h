@@ -229,6 +229,47 @@ inline constexpr auto kGptOssLayer =
          add_attn(C::kAttnOut), kFfnNormAfterAttn,
          experts(C::kFfnNorm, C::kFfnOut, Presence::kAlways), add_ffn(C::kFfnOut));
 
+// Sinks in all layers (Granite with windows), or in those with a window alone (MiMo-V2-Flash).
+inline constexpr auto kSinkAttention =
+    join(qkv(C::kAttnNorm, Presence::kOptional),
+         std::array{rope(C::kQRope, C::kQ, W::kQ), rope(C::kKRope, C::kK, W::kKv),
+                    attention_with_sinks(C::kQRope, C::kKRope, C::kV),
+                    linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", Presence::kOptional)});
+inline constexpr auto kSinkExperts = expert_layer(kSinkAttention, kRoutedFfn);
+inline constexpr auto kSinkDense =
+    expert_layer(kSinkAttention, gated_ffn(C::kFfnNorm, Presence::kOptional));
+inline constexpr LayerVariant kMimo2Variants[] = {
+    {.ops = kSinkDense, .tensor = "attn_sinks", .without = "ffn_gate_inp"},
+    {.ops = kSinkExperts, .tensor = "attn_sinks"},
+    {.ops = kLlamaLayer, .without = "ffn_gate_inp"}};
+inline constexpr auto kGraniteSwaShared = expert_layer(
+    kSinkAttention,
+    join(experts(C::kFfnNorm, C::kRoutedOut, Presence::kNever), fused_shared_expert(C::kFfnNorm)));
+inline constexpr LayerVariant kGraniteSwaVariants[] = {
+    {.ops = kSinkDense, .without = "ffn_gate_inp"},
+    {.ops = kSinkExperts, .without = "ffn_up_shexp"}};
+
+inline constexpr auto kOlmoLayer =
+    join(std::array{norm(C::kAttnNorm, C::kOutput, {})}, qkv(C::kAttnNorm, Presence::kOptional),
+         rotary_attention(C::kQ, C::kK, Presence::kOptional), add_attn(C::kAttnOut),
+         std::array{norm(C::kFfnNorm, C::kAttnResidual, {})},
+         gated_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
+
+constexpr auto cohere2moe_layer(const auto& ffn) {
+  return join(kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional),
+              rotary_attention(C::kQ, C::kK, Presence::kOptional), add_attn(C::kAttnOut), ffn,
+              add_ffn(C::kFfnOut));
+}
+inline constexpr auto kCohere2MoeLayer = cohere2moe_layer(join(
+    experts(C::kAttnNorm, C::kRoutedOut, Presence::kNever), averaged_shared_expert(C::kAttnNorm)));
+inline constexpr auto kCohere2MoeDense =
+    cohere2moe_layer(gated_ffn(C::kAttnNorm, Presence::kNever));
+inline constexpr auto kCohere2MoeExperts =
+    cohere2moe_layer(experts(C::kAttnNorm, C::kFfnOut, Presence::kNever));
+inline constexpr LayerVariant kCohere2MoeVariants[] = {
+    {.ops = kCohere2MoeDense, .without = "ffn_gate_inp"},
+    {.ops = kCohere2MoeExperts, .without = "ffn_gate_shexp"}};
+
 inline constexpr auto kDeepseekLayer = expert_layer(latent_attention(kLatentQ), kRoutedAndShared);
 inline constexpr auto kDeepseekDense =
     expert_layer(latent_attention(kLatentQ), gated_ffn(C::kFfnNorm, Presence::kNever));

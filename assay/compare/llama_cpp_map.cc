@@ -19,11 +19,12 @@
 // - A shared expert has the names of a feed-forward without experts, and follows the others. What
 //   is called its output has been multiplied by its gate in qwen2moe alone.
 // - A router's biased product is called its probabilities where its softmax comes later (gpt-oss).
-// - gemma4 has the scale of each expert in the experts' results, not in their weights.
+// - gemma4 has the scale of each expert in the experts' results, not in their weights; mimo2 the
+//   scale of what attention gives in the product of it.
 // - lfm2 and lfm2moe give their norm before the feed-forward the name of the feed-forward, llama4
 //   the attention's output that of the norm, where a layer has experts.
-// phi2, phi3, gptneox, falcon, command-r, cohere2, lfm2 and lfm2moe have no name for the sum after
-// the attention.
+// phi2, phi3, gptneox, falcon, command-r, cohere2, cohere2moe, lfm2 and lfm2moe have no name for
+// the sum after the attention.
 namespace assay {
 namespace {
 
@@ -39,9 +40,9 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 {"regex": "attn_norm(?:_2)?-([0-9]+)", "to": "layer_{N}_ffn_norm", "take": 1, "optional": true, "arch": ["falcon"]},
 
 {"name": "Qcur-{N}", "to": "layer_{N}_q", "take": -2, "arch": ["!afmoe", "!jais2", "!minicpm3", "!hy_v3", "!falcon-h1", "!phi3", "!gpt2", "!starcoder", "!stablelm", "!command-r", "!deepseek2", "!mistral4", "!gemma4", "!lfm2", "!lfm2moe", "!qwen35", "!qwen35moe", "!qwen3next", "!mpt", "!llama4", "!phimoe"]},
-{"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": -1, "arch": ["!afmoe", "!jais2", "!minicpm3", "!hy_v3", "!falcon-h1", "!phi3", "!gpt2", "!starcoder", "!exaone4", "!exaone-moe", "!smollm3", "!granitehybrid", "!nemotron_h", "!nemotron_h_moe", "!cohere2", "!deepseek2", "!mistral4", "!gemma4", "!lfm2", "!lfm2moe", "!apertus", "!mpt", "!llama4", "!phimoe"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": -1, "arch": ["!afmoe", "!jais2", "!minicpm3", "!hy_v3", "!falcon-h1", "!phi3", "!gpt2", "!starcoder", "!exaone4", "!exaone-moe", "!smollm3", "!granitehybrid", "!nemotron_h", "!nemotron_h_moe", "!cohere2", "!cohere2moe", "!granite_swa", "!deepseek2", "!mistral4", "!gemma4", "!lfm2", "!lfm2moe", "!apertus", "!mpt", "!llama4", "!phimoe"]},
 {"name": "Kcur-{N}", "to": "layer_{N}_k", "take": -2, "arch": ["!afmoe", "!jais2", "!minicpm3", "!hy_v3", "!hunyuan-moe", "!falcon-h1", "!gpt2", "!starcoder", "!stablelm", "!command-r", "!deepseek2", "!mistral4", "!gemma4", "!lfm2", "!lfm2moe", "!mpt", "!llama4"]},
-{"name": "Kcur-{N}", "to": "layer_{N}_k_rope", "take": -1, "arch": ["!afmoe", "!jais2", "!minicpm3", "!hy_v3", "!hunyuan-moe", "!falcon-h1", "!gpt2", "!starcoder", "!exaone4", "!exaone-moe", "!smollm3", "!granitehybrid", "!nemotron_h", "!nemotron_h_moe", "!cohere2", "!deepseek2", "!mistral4", "!gemma4", "!lfm2", "!lfm2moe", "!apertus", "!mpt", "!llama4"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k_rope", "take": -1, "arch": ["!afmoe", "!jais2", "!minicpm3", "!hy_v3", "!hunyuan-moe", "!falcon-h1", "!gpt2", "!starcoder", "!exaone4", "!exaone-moe", "!smollm3", "!granitehybrid", "!nemotron_h", "!nemotron_h_moe", "!cohere2", "!cohere2moe", "!granite_swa", "!deepseek2", "!mistral4", "!gemma4", "!lfm2", "!lfm2moe", "!apertus", "!mpt", "!llama4"]},
 {"name": "Vcur-{N}", "to": "layer_{N}_v", "take": -1, "arch": ["!deepseek2", "!mistral4", "!minicpm3", "!gemma4"]},
 {"name": "Qcur_normed-{N}", "to": "layer_{N}_q_norm", "arch": ["!exaone4", "!exaone-moe", "!llama4"]},
 {"name": "Kcur_normed-{N}", "to": "layer_{N}_k_norm", "arch": ["!exaone4", "!exaone-moe", "!llama4"]},
@@ -61,8 +62,8 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 {"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": 1, "arch": ["phi3"]},
 {"name": "Qcur-{N}", "to": "layer_{N}_q", "take": 2, "arch": ["phimoe"]},
 {"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": 3, "arch": ["phimoe"]},
-{"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": 2, "optional": true, "arch": ["smollm3", "cohere2", "granitehybrid"]},
-{"name": "Kcur-{N}", "to": "layer_{N}_k_rope", "take": 2, "optional": true, "arch": ["smollm3", "cohere2", "granitehybrid", "llama4"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": 2, "optional": true, "arch": ["smollm3", "cohere2", "cohere2moe", "granite_swa", "granitehybrid"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k_rope", "take": 2, "optional": true, "arch": ["smollm3", "cohere2", "cohere2moe", "granite_swa", "granitehybrid", "llama4"]},
 {"name": "Qcur-{N}", "to": "layer_{N}_q", "take": 1, "arch": ["stablelm", "command-r", "llama4"]},
 {"name": "Kcur-{N}", "to": "layer_{N}_k", "take": 1, "arch": ["stablelm", "command-r", "llama4"]},
 {"regex": "Qcur(?:_normed)?-([0-9]+)", "to": "layer_{N}_q_norm", "take": 2, "arch": ["exaone4", "exaone-moe"]},
@@ -148,9 +149,11 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 {"name": "k_states-{N}", "to": "layer_{N}_k_rope", "arch": ["minicpm3"]},
 {"regex": "(k_nope|k_pe|hidden_scaled|hidden_scaled_ffn|lmhead_scaling)(-[0-9]+)?", "to": null, "arch": ["minicpm3"]},
 
-{"name": "kqv_out-{N}", "to": "layer_{N}_attn", "take": -1, "arch": ["!afmoe", "!qwen35", "!qwen35moe", "!qwen3next"]},
-{"name": "attn_out-{N}", "to": "layer_{N}_attn_out", "arch": ["!afmoe", "!gemma4", "!qwen35", "!qwen35moe", "!qwen3next"]},
+{"name": "kqv_out-{N}", "to": "layer_{N}_attn", "take": -1, "arch": ["!afmoe", "!mimo2", "!qwen35", "!qwen35moe", "!qwen3next"]},
+{"name": "attn_out-{N}", "to": "layer_{N}_attn_out", "arch": ["!afmoe", "!mimo2", "!gemma4", "!qwen35", "!qwen35moe", "!qwen3next"]},
 {"name": "attn_out-{N}", "to": "layer_{N}_attn_residual", "arch": ["gemma4"]},
+{"regex": "attn_out(?:_scaled)?-([0-9]+)", "to": "layer_{N}_attn_out", "take": -1, "arch": ["mimo2"]},
+{"name": "kqv_out-{N}", "to": null, "arch": ["mimo2"]},
 {"name": "attn_post_norm-{N}", "to": "layer_{N}_post_attn_norm", "arch": ["!gpt-oss", "!seed_oss", "!qwen35", "!qwen35moe", "!qwen3next"]},
 {"name": "post_attn_norm-{N}", "to": "layer_{N}_post_attn_norm", "arch": ["glm4"]},
 {"name": "attn_post_norm-{N}", "to": "layer_{N}_ffn_norm", "arch": ["gpt-oss", "seed_oss"]},
@@ -165,11 +168,11 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 {"name": "ffn_moe_probs-{N}", "to": "layer_{N}_router", "arch": ["gpt-oss"]},
 {"name": "ffn_moe_topk-{N}", "to": "layer_{N}_experts"},
 {"regex": "ffn_moe_weights(?:_softmax|_norm|_scaled)?-([0-9]+)", "to": "layer_{N}_expert_weights", "take": -1, "arch": ["!gemma4"]},
-{"regex": "ffn_(?:moe_)?gate(?:_b|_biased)?-([0-9]+)", "to": "layer_{N}_ffn_gate", "take": -1, "arch": ["!granitemoe", "!granitehybrid", "!deepseek2", "!glm4moe", "!dots1", "!mistral4", "!afmoe", "!hy_v3", "!hunyuan-moe", "!exaone-moe", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!gemma4", "!llama4"]},
-{"regex": "ffn_(?:moe_)?up(?:_b|_biased)?-([0-9]+)", "to": "layer_{N}_ffn_up", "take": -1, "arch": ["!nemotron_h_moe", "!phi3", "!glm4", "!granitemoe", "!granitehybrid", "!deepseek2", "!glm4moe", "!dots1", "!mistral4", "!afmoe", "!hy_v3", "!hunyuan-moe", "!exaone-moe", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!gemma4", "!llama4"]},
+{"regex": "ffn_(?:moe_)?gate(?:_b|_biased)?-([0-9]+)", "to": "layer_{N}_ffn_gate", "take": -1, "arch": ["!granitemoe", "!granite_swa", "!cohere2moe", "!granitehybrid", "!deepseek2", "!glm4moe", "!dots1", "!mistral4", "!afmoe", "!hy_v3", "!hunyuan-moe", "!exaone-moe", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!gemma4", "!llama4"]},
+{"regex": "ffn_(?:moe_)?up(?:_b|_biased)?-([0-9]+)", "to": "layer_{N}_ffn_up", "take": -1, "arch": ["!nemotron_h_moe", "!phi3", "!glm4", "!granitemoe", "!granite_swa", "!cohere2moe", "!granitehybrid", "!deepseek2", "!glm4moe", "!dots1", "!mistral4", "!afmoe", "!hy_v3", "!hunyuan-moe", "!exaone-moe", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!gemma4", "!llama4"]},
 {"name": "ffn_up-{N}", "to": "layer_{N}_ffn_gate", "take": -1, "part": "1/2", "arch": ["phi3", "glm4"]},
 {"name": "ffn_up-{N}", "to": "layer_{N}_ffn_up", "take": -1, "part": "2/2", "arch": ["phi3", "glm4"]},
-{"regex": "ffn_(?:moe_)?(?:swiglu|swiglu_oai|geglu|gelu|xielu|sqr\\(relu\\)|gate_par)-([0-9]+)", "to": "layer_{N}_ffn_act", "take": -1, "arch": ["!nemotron_h_moe", "!granitemoe", "!granitehybrid", "!deepseek2", "!glm4moe", "!dots1", "!mistral4", "!afmoe", "!hy_v3", "!hunyuan-moe", "!exaone-moe", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!gemma4", "!llama4"]},
+{"regex": "ffn_(?:moe_)?(?:swiglu|swiglu_oai|geglu|gelu|xielu|sqr\\(relu\\)|gate_par)-([0-9]+)", "to": "layer_{N}_ffn_act", "take": -1, "arch": ["!nemotron_h_moe", "!granitemoe", "!granite_swa", "!cohere2moe", "!granitehybrid", "!deepseek2", "!glm4moe", "!dots1", "!mistral4", "!afmoe", "!hy_v3", "!hunyuan-moe", "!exaone-moe", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!gemma4", "!llama4"]},
 {"regex": "ffn_moe_down(?:_biased)?-([0-9]+)", "to": "layer_{N}_expert_out", "take": -1, "arch": ["!gemma4"]},
 {"regex": "ffn_(?:moe_)?geglu-([0-9]+)", "to": "layer_{N}_ffn_act", "take": 0, "arch": ["gemma4"]},
 {"regex": "ffn_(?:moe_)?geglu-([0-9]+)", "to": "layer_{N}_shared_act", "take": 1, "optional": true, "arch": ["gemma4"]},
@@ -179,7 +182,7 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 {"name": "ffn_moe-{N}", "to": "layer_{N}_routed_norm", "arch": ["gemma4"]},
 {"regex": "(?:ffn_out|ffn_moe_combined)-([0-9]+)", "to": "layer_{N}_ffn_out", "take": -1, "arch": ["gemma4"]},
 {"regex": "ffn_moe_(?:weights.*|down.*|gate_up)-([0-9]+)", "to": null, "arch": ["gemma4"]},
-{"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_ffn_out", "take": 0, "arch": ["!nemotron", "!nemotron_h", "!nemotron_h_moe", "!apertus", "!gemma4", "!granitemoe", "!granitehybrid", "!deepseek2", "!glm4moe", "!dots1", "!mistral4", "!afmoe", "!hy_v3", "!hunyuan-moe", "!exaone-moe", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!llama4"]},
+{"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_ffn_out", "take": 0, "arch": ["!nemotron", "!nemotron_h", "!nemotron_h_moe", "!apertus", "!gemma4", "!granitemoe", "!granite_swa", "!cohere2moe", "!granitehybrid", "!deepseek2", "!glm4moe", "!dots1", "!mistral4", "!afmoe", "!hy_v3", "!hunyuan-moe", "!exaone-moe", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!llama4"]},
 {"name": "ffn_down-{N}", "to": "layer_{N}_ffn_out", "arch": ["apertus"]},
 
 {"name": "ffn_moe_weighted-{N}", "to": "layer_{N}_expert_in", "arch": ["llama4"]},
@@ -187,14 +190,16 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 {"name": "ffn_moe_shexp-{N}", "to": "layer_{N}_shared_out", "arch": ["llama4"]},
 {"regex": "ffn_(?:out|moe_out_merged)-([0-9]+)", "to": "layer_{N}_ffn_out", "take": -1, "arch": ["llama4"]},
 
-{"regex": "ffn_(?:moe_)?gate-([0-9]+)", "to": "layer_{N}_ffn_gate", "take": 0, "arch": ["granitemoe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4", "llama4"]},
-{"regex": "ffn_(?:moe_)?up-([0-9]+)", "to": "layer_{N}_ffn_up", "take": 0, "arch": ["granitemoe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4", "llama4"]},
-{"regex": "ffn_(?:moe_)?swiglu-([0-9]+)", "to": "layer_{N}_ffn_act", "take": 0, "arch": ["granitemoe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "llama4"]},
-{"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_routed_out", "take": -2, "optional": true, "arch": ["granitemoe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next"]},
-{"regex": "ffn_(?:moe_)?gate-([0-9]+)", "to": "layer_{N}_shared_gate", "take": 1, "optional": true, "arch": ["granitemoe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4", "llama4"]},
-{"regex": "ffn_(?:moe_)?up-([0-9]+)", "to": "layer_{N}_shared_up", "take": 1, "optional": true, "arch": ["granitemoe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4", "llama4"]},
-{"regex": "ffn_(?:moe_)?swiglu-([0-9]+)", "to": "layer_{N}_shared_act", "take": 1, "optional": true, "arch": ["granitemoe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "llama4"]},
-{"regex": "ffn_shexp(?:_out)?-([0-9]+)", "to": "layer_{N}_shared_out", "arch": ["granitemoe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe"]},
+{"regex": "ffn_(?:moe_)?gate-([0-9]+)", "to": "layer_{N}_ffn_gate", "take": 0, "arch": ["granitemoe", "granite_swa", "cohere2moe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4", "llama4"]},
+{"regex": "ffn_(?:moe_)?up-([0-9]+)", "to": "layer_{N}_ffn_up", "take": 0, "arch": ["granitemoe", "granite_swa", "cohere2moe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4", "llama4"]},
+{"regex": "ffn_(?:moe_)?swiglu-([0-9]+)", "to": "layer_{N}_ffn_act", "take": 0, "arch": ["granitemoe", "granite_swa", "cohere2moe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "llama4"]},
+{"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_routed_out", "take": -2, "optional": true, "arch": ["granitemoe", "granite_swa", "cohere2moe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next"]},
+{"regex": "ffn_(?:moe_)?gate-([0-9]+)", "to": "layer_{N}_shared_gate", "take": 1, "optional": true, "arch": ["granitemoe", "cohere2moe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4", "llama4"]},
+{"regex": "ffn_(?:moe_)?up-([0-9]+)", "to": "layer_{N}_shared_up", "take": 1, "optional": true, "arch": ["granitemoe", "cohere2moe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4", "llama4"]},
+{"regex": "ffn_(?:moe_)?up-([0-9]+)", "to": "layer_{N}_shared_gate", "take": 1, "part": "1/2", "optional": true, "arch": ["granite_swa"]},
+{"regex": "ffn_(?:moe_)?up-([0-9]+)", "to": "layer_{N}_shared_up", "take": 1, "part": "2/2", "optional": true, "arch": ["granite_swa"]},
+{"regex": "ffn_(?:moe_)?swiglu-([0-9]+)", "to": "layer_{N}_shared_act", "take": 1, "optional": true, "arch": ["granitemoe", "granite_swa", "cohere2moe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "llama4"]},
+{"regex": "ffn_shexp(?:_out)?-([0-9]+)", "to": "layer_{N}_shared_out", "arch": ["granitemoe", "granite_swa", "cohere2moe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe"]},
 {"name": "ffn_shexp-{N}", "to": "layer_{N}_shared_out", "arch": ["qwen2moe", "qwen35moe", "qwen3next"]},
 {"name": "ffn_shexp_gate_inp-{N}", "to": "layer_{N}_shared_score", "arch": ["qwen2moe"]},
 {"name": "ffn_shexp_gate-{N}", "to": "layer_{N}_shared_weight", "arch": ["qwen2moe"]},
@@ -202,7 +207,7 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 {"name": "shared_expert_gate-{N}", "to": "layer_{N}_shared_score", "arch": ["qwen35moe", "qwen3next"]},
 {"name": "shared_expert_gate_sigmoid-{N}", "to": "layer_{N}_shared_weight", "arch": ["qwen35moe", "qwen3next"]},
 {"name": "ffn_shexp_gated-{N}", "to": "layer_{N}_shared_scaled", "arch": ["qwen35moe", "qwen3next"]},
-{"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_ffn_out", "take": -1, "arch": ["granitemoe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next"]},
+{"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_ffn_out", "take": -1, "arch": ["granitemoe", "granite_swa", "cohere2moe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next"]},
 
 {"regex": "(?:ffn_post_norm|post_mlp_norm)-([0-9]+)", "to": "layer_{N}_post_ffn_norm"},
 {"name": "pe_in-{N}", "to": "layer_{N}_ffn_residual", "arch": ["gemma4"]},

@@ -180,7 +180,9 @@ bool Network::has_own_activation(Op op) const {
 
 float Network::scale_at(Op op) const {
   const OpSpec* spec = op.layer < 0 ? nullptr : find_spec(layer(op.layer), op.checkpoint);
-  if (model == nullptr || spec == nullptr || spec->kind != OpKind::kAdd) return 1.0F;
+  if (model == nullptr || spec == nullptr) return 1.0F;
+  if (spec->kind == OpKind::kAttention) return model->config().value_scale;
+  if (spec->kind != OpKind::kAdd) return 1.0F;
   if (spec->tensor.empty()) return spec->scale;
   return model->layers[static_cast<size_t>(op.layer)].extra.scale;
 }
@@ -205,7 +207,8 @@ const float* Network::expert_scales(Op op) const {
 }
 
 bool Network::has_norm_weight(Op op) const {
-  const OpSpec* spec = op.layer < 0 ? nullptr : find_spec(layer(op.layer), op.checkpoint);
+  if (op.layer < 0) return model == nullptr || !model->config().architecture->plain_output_norm;
+  const OpSpec* spec = find_spec(layer(op.layer), op.checkpoint);
   return spec == nullptr || !spec->tensor.empty();
 }
 
@@ -341,6 +344,7 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
         call.out = out.row(t);
         run_hooked(hooks.attention, context, call, *reference_);
       }
+      scale(context, hooks, scale_at(op), out, *reference_);
       return out;
     }
     case OpKind::kConv:

@@ -137,7 +137,7 @@ struct Network {
   NormCall norm_call(Op op) const;  // without its rows
   // That of an activation, or of an op that ends with one.
   std::optional<Activation> activation_at(Op op) const;
-  // What a sum is multiplied by; 1 of most.
+  // What a sum, or what attention gives, is multiplied by; 1 of most.
   float scale_at(Op op) const;
   // Whether an op has one that is not the feed-forward's.
   bool has_own_activation(Op op) const;

@@ -20,7 +20,7 @@ Network Network::of_model(const Model& model, int64_t n_positions) {
   network.own_value_dim = config.value_dim;
   network.window = config.sliding_window;
   network.activation = activation_of(config.activation);
-  network.norm = architecture.norm;
+  network.norm = config.norm;
   network.eps = config.norm_eps;
   if (architecture.position == PositionKind::kRotary) {
     network.rope = RopeSettings();

@@ -56,9 +56,10 @@ class Lister {
     const double of_rows = static_cast<double>(deviation) * std::sqrt(static_cast<double>(width)) *
                            row_scale(config_.hf, "output", 0);
     const double gain = tied ? kLogitDeviation / of_rows : 1.0;
-    const bool biased = architecture.norm == NormKind::kLayer && architecture.norm_bias;
-    add_norm(std::string(architecture.output_norm), nullptr, {width}, static_cast<float>(gain),
-             biased);
+    const bool biased = model_.norm == NormKind::kLayer && architecture.norm_bias;
+    if (!architecture.plain_output_norm)
+      add_norm(std::string(architecture.output_norm), nullptr, {width}, static_cast<float>(gain),
+               biased);
     if (!tied) {
       const bool has_bias =
           architecture.output_bias == Presence::kAlways ||

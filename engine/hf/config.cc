@@ -106,7 +106,10 @@ void refuse_features(const ConfigObject& object, const HfConfig& config) {
   for (const char* key : kObjects) {
     if (object.find(key) != nullptr) object.refuse(key, "asks for what Assay does not compute");
   }
-  if (config.model->window != HfWindow::kChunked && object.find(kChunk) != nullptr) {
+  // MiMo-V2-Flash's files have it, too, and no engine reads it of them.
+  const bool may_chunk =
+      config.model->window == HfWindow::kChunked || config.model->window == HfWindow::kSixths;
+  if (!may_chunk && object.find(kChunk) != nullptr) {
     object.refuse(kChunk, "asks for what Assay does not compute");
   }
   // Networks with layers of one branch say which of these have experts.
@@ -183,6 +186,19 @@ void write_heads(const ConfigObject& object, HfConfig& config, Keys& keys) {
   }
 }
 
+void write_norm_eps(const ConfigObject& object, const HfConfig& config, Keys& keys) {
+  constexpr char kRms[] = "rms_norm_eps";
+  const Architecture& architecture = *config.architecture;
+  if (architecture.norm_by_eps && object.find(kRms) != nullptr) {
+    return keys.real(hyperparameter::norm_eps(NormKind::kRms), object.positive({kRms}));
+  }
+  keys.real(hyperparameter::norm_eps(architecture),
+            config.model->norm_eps > 0.0
+                ? config.model->norm_eps
+                : object.positive({object.own({kRms, "layer_norm_eps", "layer_norm_epsilon",
+                                               "norm_eps", "norm_epsilon"})}));
+}
+
 void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
   config.n_vocab = object.whole({"vocab_size"}, kMaxWidth);
   config.embedding_length = object.whole({"hidden_size", "n_embd", "d_model"}, kMaxWidth);
@@ -202,9 +218,7 @@ void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
   keys.whole(hyperparameter::kBlockCount, config.n_layers);
   read_feed_forward(object, config, keys);
   if (attends) write_heads(object, config, keys);
-  keys.real(hyperparameter::norm_eps(*config.architecture),
-            object.positive({object.own({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon",
-                                         "norm_eps", "norm_epsilon"})}));
+  write_norm_eps(object, config, keys);
   if (has_checkpoint(*config.architecture, Checkpoint::kConv)) {
     if (object.flag("conv_bias")) {
       object.refuse("conv_bias", "is true", "Assay computes convolutions without a bias");
@@ -314,7 +328,11 @@ void read_rotation(const ConfigObject& object, HfConfig& config, Keys& keys) {
     keys.own_flag(hyperparameter::own::kYarnWholePairs, *rope.yarn_whole_pairs);
   }
   const std::vector<bool> rotated = rotated_layers(object, config);
-  if (!rotated.empty()) keys.own_flags(hyperparameter::own::kRotaryLayers, rotated);
+  if (config.architecture->rope_pattern && !rotated.empty()) {
+    keys.flags(hyperparameter::kRopePattern, rotated);
+  } else if (!rotated.empty()) {
+    keys.own_flags(hyperparameter::own::kRotaryLayers, rotated);
+  }
   constexpr char kPositions[] = "position_embedding_type";
   if (config.model->rotates_by_name) {
     keys.flag(hyperparameter::kRopeSwitch, object.text({kPositions}, "") == "rope");

@@ -24,6 +24,9 @@ int64_t leading_dense(const ConfigObject& object, const HfConfig& config) {
     for (const char* key : {"first_k_dense_replace", "num_dense_layers"}) {
       if (object.default_of(key) != nullptr) return object.whole_or_zero(key, kMaxLayers);
     }
+    if (config.model->routing == HfRouting::kPrefixed) {
+      return object.whole_or_zero("first_k_dense_replace", kMaxLayers, 0);
+    }
     return config.model->n_dense_layers;
   }
   const auto sparse = std::ranges::find(types, "sparse");
@@ -94,18 +97,24 @@ void read_shared_and_groups(const ConfigObject& object, HfConfig& config, Keys& 
     config.n_dense_layers = leading_dense(object, config);
     keys.whole(hyperparameter::kLeadingDense, config.n_dense_layers);
   }
-  keys.whole(hyperparameter::kExpertSharedCount,
-             object.whole({"n_shared_experts", "num_shared_experts"}, config.n_experts));
+  if (has_checkpoint(*config.architecture, Checkpoint::kSharedOut)) {
+    keys.whole(hyperparameter::kExpertSharedCount,
+               object.whole({"n_shared_experts", "num_shared_experts"}, config.n_experts));
+  }
   keys.real(hyperparameter::kExpertWeightsScale,
             object.positive(
-                {object.own({"routed_scaling_factor", "router_scaling_factor", "route_scale"})}));
+                {object.own({"routed_scaling_factor", "router_scaling_factor", "route_scale"})},
+                1.0));  // null in MiMo-V2-Flash's files
   keys.whole(hyperparameter::kExpertGating, sigmoid ? 2 : 1);
   constexpr char kNormalised[] = "norm_topk_prob";  // always, of kinds without it
   keys.flag(hyperparameter::kExpertWeightsNorm,
             config.model->routing != HfRouting::kSoftmax &&
                 (object.default_of(kNormalised) == nullptr || object.flag(kNormalised)));
-  if (object.whole({"moe_layer_freq"}, kMaxLayers, 1) != 1) {
-    object.refuse("moe_layer_freq", "is not 1", "Assay computes experts in all later layers");
+  constexpr char kStep[] = "moe_layer_freq";  // of each layer in files of MiMo-V2-Flash
+  const bool is_list = config.model->windowed_sinks && object.find(kStep) != nullptr &&
+                       object.find(kStep)->IsArray();
+  if (!is_list && object.whole({kStep}, kMaxLayers, 1) != 1) {
+    object.refuse(kStep, "is not 1", "Assay computes experts in all later layers");
   }
   constexpr char kGroups[] = "n_group";
   if (config.model->routing == HfRouting::kNormalised) {
@@ -177,6 +186,38 @@ void read_llama4(const ConfigObject& object, HfConfig& config, Keys& keys) {
   keys.whole(hyperparameter::kSharedFeedForwardLength, config.expert_feed_forward_length);
 }
 
+// Of cohere2_moe, whose layers without experts may have a width of their own.
+void read_prefixed(const ConfigObject& object, HfConfig& config, Keys& keys) {
+  constexpr char kShared[] = "num_shared_experts";
+  constexpr char kTogether[] = "shared_expert_combination_strategy";
+  constexpr char kChoice[] = "expert_selection_fn";
+  config.n_experts = object.whole({"num_experts"}, 65536);
+  config.expert_feed_forward_length = object.whole({"intermediate_size"}, kMaxWidth);
+  config.n_dense_layers = leading_dense(object, config);
+  const int64_t shared = object.whole_or_zero(kShared, config.n_experts, 0);
+  const std::string together = object.text({kTogether}, "");
+  const std::string choice = object.text({kChoice}, "");
+  config.shares_expert = shared > 0;
+  if (together != "average" && together != "sum") {
+    object.refuse(kTogether, fmt::format("is '{}'", together), "Assay computes average and sum");
+  }
+  if (choice != "softmax" && choice != "sigmoid") {
+    object.refuse(kChoice, fmt::format("is '{}'", choice), "Assay computes softmax and sigmoid");
+  }
+  const bool is_softmax = choice == "softmax";  // over those that are used
+  keys.whole(hyperparameter::kExpertCount, config.n_experts);
+  keys.whole(hyperparameter::kExpertUsedCount,
+             object.whole({"num_experts_per_tok"}, config.n_experts));
+  keys.whole(hyperparameter::kExpertFeedForwardLength, config.expert_feed_forward_length);
+  keys.whole(hyperparameter::kLeadingDense, config.n_dense_layers);
+  keys.whole(hyperparameter::kExpertGating, is_softmax ? 3 : 2);
+  keys.flag(hyperparameter::kExpertWeightsNorm, !is_softmax && object.flag("norm_topk_prob"));
+  if (!config.shares_expert) return;
+  if (together == "sum") keys.own_flag(hyperparameter::own::kWholeShared, true);
+  keys.whole(hyperparameter::kExpertSharedCount, shared);
+  keys.whole(hyperparameter::kSharedFeedForwardLength, shared * config.expert_feed_forward_length);
+}
+
 // Of phimoe, which has two experts whatever it says.
 void read_mixer(const ConfigObject& object, HfConfig& config, Keys& keys) {
   constexpr char kUsed[] = "num_experts_per_tok";
@@ -245,8 +286,12 @@ void read_feed_forward(const ConfigObject& object, HfConfig& config, Keys& keys)
   const KeyNames shared = {kSharedLength};
   const bool is_shared = config.model->shared_mlp && has_no_experts(object);
   const KeyNames dense = {"intermediate_size_mlp"};  // beside experts of another width
+  const KeyNames prefix = {"prefix_dense_intermediate_size"};
+  const bool is_prefixed =
+      config.model->routing == HfRouting::kPrefixed && object.find(*prefix.begin()) != nullptr;
   const KeyNames names = is_shared                                     ? shared
                          : config.model->routing == HfRouting::kLlama4 ? dense
+                         : is_prefixed                                 ? prefix
                                                                        : of_experts;
   // gpt2 and falcon may leave it out, and kinds all of whose layers have experts.
   const bool is_stated = object.find(object.present(names)) != nullptr;
@@ -267,6 +312,7 @@ void read_expert_config(const ConfigObject& object, HfConfig& config, Keys& keys
   if (config.model->routing == HfRouting::kHunyuan) return read_hunyuan(object, config, keys);
   if (config.model->routing == HfRouting::kLlama4) return read_llama4(object, config, keys);
   if (config.model->routing == HfRouting::kMixer) return read_mixer(object, config, keys);
+  if (config.model->routing == HfRouting::kPrefixed) return read_prefixed(object, config, keys);
   const KeyNames count = {"num_local_experts", "num_experts", "moe_num_experts",
                           "n_routed_experts"};
   const bool is_stated = object.find(object.present(count)) != nullptr;
@@ -297,8 +343,10 @@ void read_expert_config(const ConfigObject& object, HfConfig& config, Keys& keys
                object.whole({"shared_expert_intermediate_size"}, kMaxWidth));
   }
   if (config.model->shared_mlp) {
-    config.shares_expert = true;
-    config.shared_feed_forward_length = object.whole({kSharedLength}, kMaxWidth);
+    const bool may_lack = !has_checkpoint(*config.architecture, Checkpoint::kSsm);
+    config.shared_feed_forward_length = may_lack ? object.whole_or_zero(kSharedLength, kMaxWidth)
+                                                 : object.whole({kSharedLength}, kMaxWidth);
+    config.shares_expert = config.shared_feed_forward_length > 0;
     keys.whole(hyperparameter::kSharedFeedForwardLength, config.shared_feed_forward_length);
   }
   // The others always do what their architecture has.

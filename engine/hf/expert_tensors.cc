@@ -44,6 +44,9 @@ constexpr ExpertPath kTogether[] = {
     {HfExperts::kTransposed, "ffn_gate_exps", "feed_forward.experts.gate_up_proj"},
     {HfExperts::kTransposed, "ffn_up_exps", "feed_forward.experts.gate_up_proj"},
     {HfExperts::kTransposed, "ffn_down_exps", "feed_forward.experts.down_proj"},
+    {HfExperts::kOfBlock, "ffn_gate_exps", "block_sparse_moe.experts.gate_up_proj"},
+    {HfExperts::kOfBlock, "ffn_up_exps", "block_sparse_moe.experts.gate_up_proj"},
+    {HfExperts::kOfBlock, "ffn_down_exps", "block_sparse_moe.experts.down_proj"},
     {HfExperts::kTogether, "ffn_gate_exps", "block_sparse_moe.input_linear.weight"},
     {HfExperts::kTogether, "ffn_up_exps", "block_sparse_moe.input_linear.weight"},
     {HfExperts::kTogether, "ffn_down_exps", "block_sparse_moe.output_linear.weight"}};

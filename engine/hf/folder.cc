@@ -51,7 +51,7 @@ class TensorList {
     if (config_.architecture->position == PositionKind::kLearned) {
       require({.kind = OpKind::kEmbedding, .tensor = "position_embd"}, "", "");
     }
-    require(norm, "", "");
+    if (!config_.architecture->plain_output_norm) require(norm, "", "");
     add_output();
     for (const auto& [name, values] : config_.rope_factors) {
       const auto bytes = std::as_bytes(std::span(values));
@@ -299,13 +299,14 @@ class TensorList {
     }
   }
 
-  // A tensor of Gemma 4's by which layers differ, and the key that says which have it.
+  // A tensor of Gemma 4's or MiMo's by which layers differ, and the key that says which have it.
   void check_agrees(int64_t layer, std::string_view tensor, const char* key, bool has) const {
     if (has == has_part(config_, layer, tensor)) return;
-    throw Error(fmt::format("layer {} {} {}.weight, which {} in {} {}", layer,
-                            has ? "has" : "lacks", hf_module(*config_.model, tensor), key, kConfig,
-                            has ? "does not ask for" : "asks for"),
-                folder_);
+    throw Error(
+        fmt::format("layer {} {} {}{}, which {} in {} {}", layer, has ? "has" : "lacks",
+                    hf_module(*config_.model, tensor), tensor == "attn_sinks" ? "" : kWeightSuffix,
+                    key, kConfig, has ? "does not ask for" : "asks for"),
+        folder_);
   }
 
   void add_layer(int64_t layer) {
@@ -326,7 +327,10 @@ class TensorList {
     const auto has = [&](std::string_view stem) {
       return names_.contains(to + std::string(stem) + ".weight");
     };
-    if (architecture.windowed_heads) {
+    if (config_.model->windowed_sinks) {
+      check_agrees(layer, "attn_sinks", "layer_types", has("attn_sinks"));
+    }
+    if (has_checkpoint(architecture, Checkpoint::kPleInput)) {
       check_agrees(layer, "attn_v", "attention_k_eq_v", has("attn_v"));
       check_agrees(layer, "ffn_gate_inp", "enable_moe_block", has("ffn_gate_inp"));
       check_agrees(layer, "inp_gate", "hidden_size_per_layer_input", has("inp_gate"));

@@ -16,6 +16,7 @@ namespace {
 // Each kind of model has its own name of a size.
 constexpr char kTypes[] = "layer_types";
 constexpr char kOtherTypes[] = "layers_block_type";
+constexpr char kAttentionLayers[] = "attn_layer_indices";
 constexpr char kPattern[] = "hybrid_override_pattern";
 // Of a pattern, a letter a layer.
 struct Letter {
@@ -57,6 +58,14 @@ void check_least_step(const ConfigObject& object) {
 std::vector<std::string> layer_types(const ConfigObject& object) {
   std::vector<std::string> types = object.texts(object.present({kTypes, kOtherTypes}));
   if (!types.empty()) return types;
+  // Bamba's, where any layer has attention.
+  if (object.find(kAttentionLayers) != nullptr && object.text({"model_type"}, "") == "bamba") {
+    types.resize(static_cast<size_t>(object.whole({"num_hidden_layers"}, kMaxLayers)), "mamba");
+    for (const int64_t layer : object.wholes(kAttentionLayers, std::ssize(types) - 1)) {
+      types[static_cast<size_t>(layer)] = "attention";
+    }
+    return types;
+  }
   for (const char letter : object.text({kPattern}, "")) {
     const auto* known = std::ranges::find(kLetters, letter, &Letter::letter);
     types.emplace_back(known == std::end(kLetters) ? std::string(1, letter)

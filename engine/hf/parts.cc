@@ -27,7 +27,7 @@ constexpr BiasKey kBiasKeys[] = {
     {"glm4", "attention_bias", false},     {"glm4_moe", "attention_bias", false},
     {"seed_oss", "attention_bias", false}, {"ernie4_5", "use_bias", true},
     {"qwen2_moe", "qkv_bias", false},      {"internlm3", "qkv_bias", true, "attention_bias"},
-    {"helium", "attention_bias", false}};
+    {"helium", "attention_bias", false},   {"mimo_v2_flash", "attention_bias", false}};
 
 void read_biases(const ConfigObject& object, const HfConfig& config, HfParts& parts) {
   const auto* own = std::find_if(
@@ -170,7 +170,10 @@ bool has_part(const HfConfig& config, int64_t layer, std::string_view tensor) {
   if (tensor == "ffn_up") {
     return parts.feeds_forward.empty() || parts.feeds_forward[static_cast<size_t>(layer)];
   }
-  if (tensor == "ffn_gate_shexp") return config.shares_expert;
+  if (tensor == "ffn_gate_shexp" || tensor == "ffn_up_shexp") return config.shares_expert;
+  if (tensor == "attn_sinks" && config.model->windowed_sinks) {
+    return config.windowed[static_cast<size_t>(layer)];
+  }
   return true;
 }
 

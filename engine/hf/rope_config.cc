@@ -22,6 +22,7 @@ constexpr char kParameters[] = "rope_parameters";
 constexpr char kScaling[] = "rope_scaling";
 constexpr char kShare[] = "partial_rotary_factor";
 constexpr char kLocalBase[] = "rope_local_base_freq";
+constexpr char kLayerBases[] = "layer_rope_theta";  // 0 of layers that are not rotated
 constexpr char kAlpha[] = "alpha";
 constexpr char kOriginal[] = "original_max_position_embeddings";
 constexpr char kTemperature[] = "llama_4_scaling_beta";
@@ -79,6 +80,20 @@ double mscale(double factor, double scale) {
   return factor > 1.0 ? 0.1 * scale * std::log(factor) + 1.0 : 1.0;
 }
 
+// The one that all layers have that are rotated; nothing where config.json does not list them.
+std::optional<double> base_of_layers(const ConfigObject& object, const HfConfig& config) {
+  std::optional<double> one;
+  for (const double base : bases_of_layers(object, config)) {
+    if (base == 0.0) continue;
+    if (one && base != *one) {
+      object.refuse(kLayerBases, fmt::format("has {} and {}", *one, base),
+                    "Assay runs models where all layers that are rotated have one base");
+    }
+    one = base;
+  }
+  return one;
+}
+
 class RopeReader {
  public:
   RopeReader(const ConfigObject& object, const HfConfig& config)
@@ -87,6 +102,10 @@ class RopeReader {
   RopeConfig read() {
     rope_.original_context_length =
         object_.find(kOriginal) == nullptr ? 0 : object_.whole({kOriginal}, kMaxOriginalPositions);
+    if (config_.model->model_type == "cohere2_moe" && object_.find(kScaling) != nullptr) {
+      object_.refuse(kScaling, "is stated, which transformers does not read of this model_type",
+                     "state rope_parameters");
+    }
     const char* key = object_.present({kParameters, kScaling});
     const rapidjson::Value* value = object_.find(key);
     if (value == nullptr) value = object_.default_of(kParameters);  // also where null is stated
@@ -171,7 +190,19 @@ class RopeReader {
       local.refuse("rope_type", fmt::format("is '{}'", type_of(local)),
                    "Assay computes no scaling for layers with a window");
     }
+    if (object_.default_of(kShare) != nullptr) check_share(local);
     read_local_base(local, {"rope_theta"});
+  }
+
+  // Layers with a window turn as much of a head as the others.
+  void check_share(const ConfigObject& local) const {
+    const double share = local.positive({kShare}, object_.default_of(kShare)->GetDouble());
+    const auto dimensions = static_cast<int64_t>(share * static_cast<double>(config_.head_dim));
+    if (dimensions == rope_.dimensions) return;
+    local.refuse(kShare,
+                 fmt::format("gives {} rotary dimensions, and layers without a window {}",
+                             dimensions, rope_.dimensions),
+                 "Assay runs models where it is the same in all layers");
   }
 
   void read_local_base(const ConfigObject& object, KeyNames names) {
@@ -196,7 +227,8 @@ class RopeReader {
 
   // A part of the pairs turns, with the frequencies that it has in a rotation of the whole head.
   bool is_proportional(const ConfigObject& parameters) const {
-    return config_.architecture->windowed_heads && type_of(parameters) == "proportional";
+    return config_.architecture->windowed_heads && !config_.architecture->value_lengths &&
+           type_of(parameters) == "proportional";
   }
   // The others turn so little that no float shows it, as converters have it.
   void set_proportional(int64_t n_pairs) {
@@ -255,6 +287,7 @@ class RopeReader {
     base_ = is_nested && parameters.find("rope_theta") != nullptr
                 ? parameters.positive({"rope_theta"})
                 : object_.positive({name_of({"rope_theta", "rotary_emb_base"})});
+    if (const std::optional<double> base = base_of_layers(object_, config_)) base_ = *base;
     rope_.numbers[hyperparameter::kRopeBase] = base_;
   }
 
@@ -380,6 +413,24 @@ class RopeReader {
 };
 
 }  // namespace
+
+std::vector<double> bases_of_layers(const ConfigObject& object, const HfConfig& config) {
+  std::vector<double> bases;
+  const rapidjson::Value* listed = object.find(kLayerBases);
+  if (!config.architecture->rope_pattern || listed == nullptr) return bases;
+  if (listed->IsArray()) {
+    for (const auto& each : listed->GetArray()) {
+      const double base = each.IsNumber() ? each.GetDouble() : -1.0;
+      if (base != 0.0 && !(base > 0.0 && is_in_float_range(base))) break;
+      bases.push_back(base);
+    }
+  }
+  if (!listed->IsArray() || listed->Size() != bases.size() ||
+      std::ssize(bases) != config.n_layers) {
+    object.refuse(kLayerBases, fmt::format("is not {} numbers above 0, or 0", config.n_layers));
+  }
+  return bases;
+}
 
 RopeConfig read_rope_config(const ConfigObject& object, const HfConfig& config) {
   return RopeReader(object, config).read();

@@ -24,6 +24,10 @@ struct RopeConfig {
   std::vector<int32_t> sections = {11, 11, 10, 0};
 };
 
+// The base of each layer, 0 of those that are not rotated, where config.json may list them and
+// does; else empty.
+std::vector<double> bases_of_layers(const ConfigObject& object, const HfConfig& config);
+
 // Reads rope_parameters, as transformers 5 writes it, or rope_theta and rope_scaling. `config` has
 // the shape already. Throws Error that names the key at fault.
 RopeConfig read_rope_config(const ConfigObject& object, const HfConfig& config);

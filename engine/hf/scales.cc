@@ -115,6 +115,9 @@ void read_multipliers(const ConfigObject& object, const HfConfig& config, Keys& 
       if (!object.flag("mup_enabled")) keys.real(kMultiplierKeys[i], 1.0);
       continue;
     }
+    const bool is_root = static_cast<Multiplier>(i) == Multiplier::kAttention &&
+                         object.find(object.present(names)) == nullptr;  // Bamba's
+    if (has && is_root) continue;
     const double value = object.positive(names, 1.0);
     if (has) {
       keys.real(kMultiplierKeys[i], value);

@@ -144,6 +144,7 @@ struct Half {
 
 Half half_of_module(const HfConfig& config, const OpSpec& op) {
   if (!config.model->shared_mlp || op.kind != OpKind::kLinear) return {};
+  if (op.out == Checkpoint::kSharedGate && op.tensor == "ffn_up_shexp") return {};  // all in one
   switch (op.out) {
     case Checkpoint::kFfnGate:
       return {0, config.feed_forward_length};

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/json_file.h"
 #include "engine/model_config.h"
@@ -101,9 +103,38 @@ void read_layers_that_share(const ConfigObject& object, HfConfig& config, Keys& 
   keys.wholes(hyperparameter::kFeedForwardLength, lengths);
 }
 
+// Of networks whose layers with a window have twice as many heads of keys and values, and whose
+// values have a length of their own (MiMo-V2-Flash). Published files state both under keys that
+// transformers does not read.
+void read_doubled_heads(const ConfigObject& object, const HfConfig& config, Keys& keys) {
+  const int64_t doubled = 2 * config.n_kv_heads;
+  const int64_t of_values = object.whole({"v_head_dim"}, kLongestHead);
+  if (config.n_heads % doubled != 0) {
+    object.refuse(kKvHeads, fmt::format("is {}, and twice that does not divide the {} heads",
+                                        config.n_kv_heads, config.n_heads));
+  }
+  const std::pair<const char*, int64_t> others[] = {{"swa_num_attention_heads", config.n_heads},
+                                                    {"swa_num_key_value_heads", doubled},
+                                                    {"swa_head_dim", config.head_dim},
+                                                    {"swa_v_head_dim", of_values}};
+  for (const auto& [key, value] : others) {
+    if (object.whole({key}, kLongestHead, value) == value) continue;
+    object.refuse(key, fmt::format("is not {}, which transformers takes it for", value));
+  }
+  keys.whole(hyperparameter::kKeyLength, config.head_dim);
+  keys.whole(hyperparameter::kValueLength, of_values);
+  std::vector<int32_t> counts;
+  for (const bool windowed : config.windowed) {
+    counts.push_back(static_cast<int32_t>(windowed ? doubled : config.n_kv_heads));
+  }
+  if (!counts.empty()) keys.wholes(hyperparameter::kHeadCountKv, counts);
+  keys.real(hyperparameter::kValueScale, object.positive({"attention_value_scale"}, 1.0));
+}
+
 }  // namespace
 
 void read_windowed_heads(const ConfigObject& object, HfConfig& config, Keys& keys) {
+  if (config.architecture->value_lengths) return read_doubled_heads(object, config, keys);
   config.keys_as_values = object.flag("attention_k_eq_v");
   const Heads usual = {config.head_dim, config.n_kv_heads};
   const Heads whole = whole_heads(object, config, usual);

@@ -10,6 +10,7 @@
 #include "engine/hf/linear_attention.h"
 #include "engine/hf/mamba.h"
 #include "engine/hf/parts.h"
+#include "engine/hf/rope_config.h"
 #include "model/hyperparameter_keys.h"
 
 namespace assay {
@@ -23,6 +24,29 @@ struct WindowNames {
 WindowNames names_of(const HfConfig& config) {
   if (config.model->window != HfWindow::kChunked) return {"sliding_window", "sliding_attention"};
   return {"attention_chunk_size", "chunked_attention"};
+}
+
+constexpr char kPrefixPattern[] = "prefix_dense_sliding_window_pattern";
+constexpr char kWindowAndOne[] = "sliding_window_size";
+
+// By a rule that the class has where config.json lists no layers; else empty.
+std::vector<bool> windowed_by_rule(const ConfigObject& object, const HfConfig& config) {
+  const HfWindow kind = config.model->window;
+  std::vector<bool> windowed;
+  const bool is_prefixed = kind == HfWindow::kPrefixed;
+  if (!is_prefixed && kind != HfWindow::kSixths && kind != HfWindow::kFourths) return windowed;
+  const int64_t prefix =
+      is_prefixed ? object.whole_or_zero("first_k_dense_replace", kMaxLayers, 0) : 0;
+  const int64_t of_prefix = is_prefixed ? object.whole({kPrefixPattern}, kMaxLayers) : 1;
+  const int64_t of_others = is_prefixed ? object.whole({"sliding_window_pattern"}, kMaxLayers)
+                                        : config.architecture->window_period;
+  for (int64_t i = 0; i < config.n_layers; ++i) {
+    const bool is_of_prefix = i < prefix;
+    const int64_t number = kind == HfWindow::kFourths ? i : i + 1 - (is_of_prefix ? 0 : prefix);
+    const bool is_first = kind == HfWindow::kSixths && i == 0;
+    windowed.push_back(!is_first && number % (is_of_prefix ? of_prefix : of_others) != 0);
+  }
+  return windowed;
 }
 
 // Which layers have the window; empty where config.json leaves that to the architecture.
@@ -57,6 +81,7 @@ std::vector<bool> windowed_layers(const ConfigObject& object, const HfConfig& co
     }
     windowed.back() = false;
   }
+  if (windowed.empty()) windowed = windowed_by_rule(object, config);
   if (!windowed.empty() || config.model->window == HfWindow::kSome) return windowed;
   if (config.model->window == HfWindow::kChunked) return rotated_layers(object, config);
   if (config.model->window == HfWindow::kListed) {
@@ -72,6 +97,14 @@ std::vector<bool> windowed_layers(const ConfigObject& object, const HfConfig& co
   return windowed;
 }
 
+// Of a list of numbers 0 and 1.
+bool says_the_same(const rapidjson::Value& listed, const std::vector<bool>& layers) {
+  return listed.IsArray() && std::equal(listed.Begin(), listed.End(), layers.begin(), layers.end(),
+                                        [](const rapidjson::Value& each, bool layer) {
+                                          return each.IsInt() && each.GetInt() == (layer ? 1 : 0);
+                                        });
+}
+
 }  // namespace
 
 std::vector<bool> rotated_layers(const ConfigObject& object, const HfConfig& config) {
@@ -79,8 +112,15 @@ std::vector<bool> rotated_layers(const ConfigObject& object, const HfConfig& con
   constexpr char kInterval[] = "no_rope_layer_interval";
   const rapidjson::Value* listed = object.find(kList);
   std::vector<bool> rotated;
+  // Cohere's leading layers are, unless they may have windows.
+  if (config.architecture->rotated == Rotated::kWindowedOrDense &&
+      object.whole({kPrefixPattern}, kMaxLayers) != 1) {
+    rotated = config.windowed;
+  }
+  for (const double base : bases_of_layers(object, config)) rotated.push_back(base != 0.0);
   if (config.architecture->unrotated_period == 0) {
-    if (listed != nullptr) object.refuse(kList, "does not belong to this model_type");
+    if (listed != nullptr && !says_the_same(*listed, rotated))
+      object.refuse(kList, "does not belong to this model_type");
     return rotated;
   }
   if (listed == nullptr) {
@@ -119,7 +159,8 @@ void read_window(const ConfigObject& object, HfConfig& config, Keys& keys) {
       keys.flags(hyperparameter::kWindowPattern,
                  std::vector<bool>(static_cast<size_t>(config.n_layers)));
     }
-    if (config.model->model_type == "cohere2" || config.model->model_type == "olmo3" ||
+    const bool by_rule = asked && !windowed_by_rule(object, config).empty();
+    if (by_rule || config.model->model_type == "cohere2" || config.model->model_type == "olmo3" ||
         config.model->model_type == "afmoe") {
       object.refuse("sliding_window", "is null", "Assay runs it with a window only");
     }
@@ -129,7 +170,10 @@ void read_window(const ConfigObject& object, HfConfig& config, Keys& keys) {
       object.find("layer_types") == nullptr) {  // smollm3, whose class derives them
     object.refuse("layer_types", "is missing", "it has to say which layers have the window");
   }
-  keys.whole(hyperparameter::kSlidingWindow, object.whole({key}, kMostPositions));
+  const bool is_without_own = kind == HfWindow::kSixths && object.find(kWindowAndOne) != nullptr;
+  keys.whole(hyperparameter::kSlidingWindow,
+             is_without_own ? object.whole({kWindowAndOne}, kMostPositions - 1) + 1
+                            : object.whole({key}, kMostPositions));
   if (config.architecture->sliding_window != SlidingWindow::kHonoured) {
     keys.own_flag(hyperparameter::own::kHonoursWindow, true);
   }

@@ -38,14 +38,15 @@ def keys_read():
     return {name for source in sources for name in re.findall(r'"([a-z]\w+)"', source.read_text())}
 
 
-def reads_share(config_class):
-    """Whether the class of the rotation reads a share that the config's class has no default of."""
+def share_read(config_class):
+    """The share that the class of the rotation takes where the config's class has none; None: it reads none."""
     own = config_class.__module__.replace(".configuration_", ".modeling_")  # which some do without
     name = own if importlib.util.find_spec(own) else MODEL_FOR_CAUSAL_LM_MAPPING[config_class].__module__
     network = importlib.import_module(name)
     classes = inspect.getmembers(network, inspect.isclass)
     sources = [inspect.getsource(each) for name, each in classes if name.endswith("RotaryEmbedding")]
-    return any('"partial_rotary_factor", 1.0' in source for source in sources)
+    found = next(filter(None, (re.search(r'"partial_rotary_factor", ([\d.]+)', source) for source in sources)), None)
+    return found and float(found[1])
 
 
 def rotation(config_class):
@@ -59,10 +60,10 @@ def rotation(config_class):
     result = {}
     for key, names in OF_ROTATION.items():
         result |= {name: whole[key] for name in names if key in whole and parameters(**{name: PROBE})[0][key] == PROBE}
-    if not result.keys() & set(OF_ROTATION["partial_rotary_factor"]) and reads_share(config_class):
-        result["partial_rotary_factor"] = 1.0
+    if not result.keys() & set(OF_ROTATION["partial_rotary_factor"]) and (share := share_read(config_class)):
+        result["partial_rotary_factor"] = whole.get("partial_rotary_factor", share)
     if local and "rope_theta" not in result:  # which is read of each kind of layers alone
-        return {"rope_parameters": {"full_attention": whole, "sliding_attention": local}}
+        return result | {"rope_parameters": {"full_attention": whole, "sliding_attention": local}}
     if local:
         result["rope_local_base_freq"] = local["rope_theta"]
     if whole.get("rope_type", "default") != "default":

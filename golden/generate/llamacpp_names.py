@@ -115,6 +115,8 @@ LAYERS = {
     "qwen2": COMMON_LAYER,
     "qwen3": COMMON_LAYER | QK_NORMS,
     "granite": COMMON_LAYER,
+    "granite_swa": without(COMMON_LAYER, "q_rope", "k_rope"),
+    "olmo": COMMON_LAYER,
     "minicpm": COMMON_LAYER,
     "phi3": without(COMMON_LAYER, "ffn_gate") | FUSED_GATE,
     "olmo2": without(COMMON_LAYER, "attn_norm", "ffn_norm") | OLMO2_LAYER,

@@ -29,6 +29,7 @@ class Heads:
 
     count: int
     dim: int
+    turned: int = 0  # of each head, the first, where not all are
 
     def split(self, tensor, by_kv_head):
         """q, k and v of the output [..., n] of one module: all of each, or one key-value head's after another's."""
@@ -39,15 +40,21 @@ class Heads:
         return [part.flatten(-3) for part in groups.split([self.count // kv, 1, 1], dim=-2)]
 
     def to_adjacent(self, rows):
-        """[..., heads * dim]: from first half and second half of each head to neighbouring pairs."""
-        return rows.reshape(*rows.shape[:-1], -1, 2, self.dim // 2).transpose(-1, -2).reshape(rows.shape)
+        """[..., heads * dim]: from first half and second half of what turns of each head to neighbouring pairs."""
+        turned = self.turned or self.dim
+        heads = rows.unflatten(-1, (-1, self.dim))
+        paired = heads.clone()
+        paired[..., :turned] = heads[..., :turned].unflatten(-1, (2, turned // 2)).transpose(-1, -2).flatten(-2)
+        return paired.flatten(-2)
 
 
 def heads_of(config, index):
     """Of the layer of this number; "*" where all layers have the same."""
     count = getattr(config, "num_attention_heads", None) or 1  # of networks without attention: none is asked for
     own = config.per_layer_config[index] if has_own_heads(config) else config
-    return Heads(count, getattr(own, "head_dim", None) or config.hidden_size // count)
+    dim = getattr(own, "head_dim", None) or config.hidden_size // count
+    share = (getattr(config, "rope_parameters", None) or {}).get("partial_rotary_factor") or 1.0
+    return Heads(count, dim, int(share * dim))
 
 
 def mamba_sizes(config):

@@ -112,6 +112,11 @@ SYNTHETIC = {
     "gemma": ("family_gemma", {}, NO_OUT),
     "jais2": ("family_jais2", {}, NO_OUT),
     "minicpm3": ("family_minicpm3", {}, NO_OUT | {"k"}),
+    "olmo": ("family_olmo", {}, NO_OUT),
+    "cohere2moe": ("family_cohere2_moe", {}, PARALLEL),
+    "granite_swa": ("family_granite_swa", {}, set()),
+    "granite_swa-moe": ("family_granitemoe_swa", {}, set()),
+    "mimo2": ("family_mimo_v2_flash", {}, {"attn"}),
     "hy_v3": ("family_hy_v3", {}, {"q_norm", "k_norm", "q_rope", "k_rope"}),
     # Not the golden, of whose scale llama.cpp takes another.
     "mistral4": ("family_mistral4", {}, NO_OUT | {"k"}),
@@ -197,7 +202,7 @@ class Names(unittest.TestCase):
 
 def kept_lines(log):
     """The header, and of the last token the records that a test reads."""
-    is_fused = re.search('"arch":"(phi3|glm4)"', log.read_text())  # its ffn_up ends with what is compared
+    is_fused = re.search('"arch":"(phi3|glm4|granite_swa)"', log.read_text())  # its ffn_up ends with what is compared
     for line in log.read_text().splitlines():
         record = json.loads(line)
         name = record.get("checkpoint", "")

@@ -70,6 +70,10 @@ OF_TYPE = {
         **{"attention_out_multiplier": 0.9, "ssm_out_multiplier": 1.1, "mlp_multipliers": [0.7, 1.3]},
         **{"ssm_multipliers": [0.9, 1.1, 0.8, 1.2, 0.7]},
     },
+    "bamba": {
+        **{"attn_layer_indices": [1, 2], "mamba_n_heads": 4, "mamba_d_head": 32, "mamba_d_state": 8},
+        **{"mamba_n_groups": 2, "mamba_chunk_size": 8},
+    },
     "mamba2": {"num_heads": 4, "head_dim": 32, "state_size": 8, "n_groups": 2, "chunk_size": 8},
     "gpt2": {"vocab_size": 128, "n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 64, "n_inner": 96},
     "gpt_bigcode": {"vocab_size": 128, "n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 64, "n_inner": 96},
@@ -101,6 +105,17 @@ OF_TYPE = {
         **{"shared_expert_intermediate_size": 48},
     },
     "granitemoe": {"num_local_experts": 4, "num_experts_per_tok": 2},
+    "granitemoeshared": {"num_local_experts": 4, "num_experts_per_tok": 2, "shared_intermediate_size": 48},
+    "granitemoe_swa": {"num_local_experts": 4, "num_experts_per_tok": 2, "shared_intermediate_size": 48},
+    "mimo_v2_flash": {
+        **{"n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "head_dim": 24},
+        **{"v_head_dim": 8, "layer_types": ["full_attention", "sliding_attention"] * 2},
+    },
+    "cohere2_moe": {
+        **{"num_experts": 4, "num_shared_experts": 1, "head_dim": 16, "expert_selection_fn": "sigmoid"},
+        **{"prefix_dense_intermediate_size": 48, "layer_types": ["full_attention", "sliding_attention"] * 2},
+        "mlp_layer_types": ["dense"] + ["sparse"] * 3,
+    },
     "gpt_oss": {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 16},
     "gpt_neox": {"num_key_value_heads": 4},
     "falcon": {"ffn_hidden_size": 256, "intermediate_size": 256, "new_decoder_architecture": True, "num_kv_heads": 2},
@@ -152,6 +167,7 @@ OF_TYPE = {
         **{"moe_layer_start_index": 1, "moe_layer_interval": 1},
     },
     "glm4_moe": SIGMOID | {"use_qk_norm": True, "head_dim": 16},
+    "ministral": {"head_dim": 16},
     "ministral3": {
         "head_dim": 16,
         "rope_parameters": {
@@ -196,6 +212,17 @@ TOGETHER = [
          "sliding_attention", "full_attention", "sliding_attention", "full_attention", "full_attention",
          "sliding_attention", "full_attention"
      ]},
+    {"layer_rope_theta": [0, 700.0, 700.0, 0]},
+    {"layer_rope_theta": [0, 700.0, 90.0, 0]},
+    {"layer_rope_theta": [0.0] * 4},
+    {"sliding_window_size": 3},
+    {"expert_selection_fn": "softmax"},
+    {"expert_selection_fn": "softmax", "norm_topk_prob": False},
+    {"shared_expert_combination_strategy": "sum"},
+    {"layer_types": GONE, "mlp_layer_types": GONE, "first_k_dense_replace": 1, "sliding_window_pattern": 2},
+    {"layer_types": GONE, "mlp_layer_types": GONE, "first_k_dense_replace": 2, "prefix_dense_sliding_window_pattern": 2},
+    {"prefix_dense_sliding_window_pattern": 2, "mlp_layer_types": ["dense", "dense", "sparse", "sparse"]},
+    {"prefix_dense_intermediate_size": GONE},
     {"enable_moe_block": True, "num_experts": 4, "top_k_experts": 3, "moe_intermediate_size": GONE},
 ]
 

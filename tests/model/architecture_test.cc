@@ -70,10 +70,12 @@ TEST(Architectures, ComputeEachTensorOnceFromThoseBefore) {
       const bool needs_weights = op.kind == OpKind::kLinear || op.kind == OpKind::kNorm ||
                                  op.kind == OpKind::kExpertLinear || op.kind == OpKind::kConv ||
                                  has_state(op.kind);
-      const bool may_have = op.kind == OpKind::kAttention || op.kind == OpKind::kSelect ||
-                            op.kind == OpKind::kWeigh || op.kind == OpKind::kEmbedding ||
-                            op.out == Checkpoint::kVNorm || op.out == Checkpoint::kQRopeNorm ||
-                            op.out == Checkpoint::kKRopeNorm || op.out == Checkpoint::kOutput;
+      const bool is_plain_norm = op.kind == OpKind::kNorm && architecture->plain_output_norm;
+      const bool may_have = is_plain_norm || op.kind == OpKind::kAttention ||
+                            op.kind == OpKind::kSelect || op.kind == OpKind::kWeigh ||
+                            op.kind == OpKind::kEmbedding || op.out == Checkpoint::kVNorm ||
+                            op.out == Checkpoint::kQRopeNorm || op.out == Checkpoint::kKRopeNorm ||
+                            op.out == Checkpoint::kOutput;
       EXPECT_TRUE(may_have || needs_weights == !op.tensor.empty()) << where;
       known.insert(op.out);
       before = op.out;

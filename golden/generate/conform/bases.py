@@ -8,61 +8,8 @@ Heads are 32 wide, since some engines have kernels for few widths only. Numbers 
 round them. No two sizes are equal, since some engines choose what to do with a matrix by its shape.
 """
 
+from .base_parts import ABSENT, GEMMA, LAYER, LINEAR, MAMBA, NO_CAP, RMS, ROOT, TIED, UNTIED, common
 from .case import merged
-
-EPSILON = 0.046875  # large, so that a wrong one is loud
-NO_CAP = 65536.0  # of scores or logits; null is not read by engines whose class has a cap
-ROOT = 0.17677669529663689  # 1 / sqrt(32), the usual scale of scores
-
-ABSENT = object()
-
-
-def common(architecture, model_type, **more):
-    config = {
-        "architectures": [architecture],
-        "model_type": model_type,
-        "vocab_size": 96,
-        "hidden_size": 64,
-        "intermediate_size": 112,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "num_key_value_heads": 1,
-        "max_position_embeddings": 512,
-        "bos_token_id": 1,
-        "eos_token_id": 2,
-        "initializer_range": 0.02,
-        "torch_dtype": "float32",
-        "use_cache": True,
-    }
-    return {key: value for key, value in (config | more).items() if value is not ABSENT}
-
-
-RMS = dict(hidden_act="silu", rms_norm_eps=1e-5)
-LAYER = dict(layer_norm_eps=1e-5)
-UNTIED = dict(tie_word_embeddings=False)
-TIED = dict(tie_word_embeddings=True)
-GEMMA = dict(
-    head_dim=32,
-    hidden_act="gelu_pytorch_tanh",
-    hidden_activation="gelu_pytorch_tanh",
-    rms_norm_eps=1e-6,
-    attention_bias=False,
-    pad_token_id=0,
-    tie_word_embeddings=True,
-)
-
-MAMBA = dict(
-    mamba_n_heads=4, mamba_d_head=32, mamba_d_state=16, mamba_n_groups=1, mamba_d_conv=4, mamba_expand=2,
-    mamba_chunk_size=16, mamba_conv_bias=True, mamba_proj_bias=False
-)
-# Two value heads for each key head, so that it matters which of them share one.
-LINEAR = dict(
-    linear_conv_kernel_dim=4,
-    linear_key_head_dim=32,
-    linear_value_head_dim=32,
-    linear_num_key_heads=2,
-    linear_num_value_heads=4,
-)
 
 BASES = {
     "llama": common(
@@ -205,6 +152,19 @@ BASES = {
         rope_theta=10000.0, attention_bias=False, sliding_window=512, sliding_window_pattern=4,
         order_of_interleaved_layers="local_attn_first", pad_token_id=0, **TIED
     ),
+    "cohere2_moe": common(
+        "Cohere2MoeForCausalLM", "cohere2_moe", **LAYER, num_hidden_layers=4, head_dim=32, hidden_act="silu",
+        logit_scale=1.0, rope_theta=10000.0, attention_bias=False, sliding_window=512, first_k_dense_replace=1,
+        layer_types=["full_attention", "sliding_attention", "sliding_attention", "full_attention"],
+        mlp_layer_types=["dense"] + ["sparse"] * 3, prefix_dense_sliding_window_pattern=1, intermediate_size=80,
+        prefix_dense_intermediate_size=112, num_experts=4, num_experts_per_tok=2, num_shared_experts=1,
+        shared_expert_combination_strategy="average", expert_selection_fn="sigmoid", norm_topk_prob=True,
+        pad_token_id=0, **TIED
+    ),
+    "olmo": common(
+        "OlmoForCausalLM", "olmo", hidden_act="silu", clip_qkv=None, rope_theta=10000.0, rope_scaling=None,
+        attention_bias=False, **UNTIED
+    ),
     "olmo2": common(
         "Olmo2ForCausalLM", "olmo2", **RMS | dict(rms_norm_eps=1e-6), rope_theta=10000.0, rope_scaling=None,
         attention_bias=False, **UNTIED
@@ -224,11 +184,31 @@ BASES = {
         num_experts_per_tok=2, embedding_multiplier=1.0, attention_multiplier=ROOT, residual_multiplier=1.0,
         logits_scaling=1.0, rope_theta=10000.0, rope_scaling=None, attention_bias=False, **TIED
     ),
+    "granitemoeshared": common(
+        "GraniteMoeSharedForCausalLM", "granitemoeshared", **RMS, intermediate_size=80, shared_intermediate_size=88,
+        num_local_experts=4, num_experts_per_tok=2, embedding_multiplier=1.0, attention_multiplier=ROOT,
+        residual_multiplier=1.0, logits_scaling=1.0, rope_theta=10000.0, rope_scaling=None, attention_bias=False, **TIED
+    ),
+    "granite_swa": common(
+        "GraniteSWAForCausalLM", "granite_swa", **RMS, embedding_multiplier=1.0, attention_multiplier=ROOT,
+        residual_multiplier=1.0, logits_scaling=1.0, rope_theta=10000.0, rope_scaling=None, sliding_window=512,
+        layer_types=["full_attention", "sliding_attention"], attention_bias=False, mlp_bias=False, **TIED
+    ),
+    "granitemoe_swa": common(
+        "GraniteMoeSWAForCausalLM", "granitemoe_swa", **RMS, intermediate_size=80, shared_intermediate_size=88,
+        num_local_experts=4, num_experts_per_tok=2, embedding_multiplier=1.0, attention_multiplier=ROOT,
+        residual_multiplier=1.0, logits_scaling=1.0, rope_theta=10000.0, rope_scaling=None, sliding_window=512,
+        layer_types=["full_attention", "sliding_attention"], attention_bias=False, **TIED
+    ),
     "granitemoehybrid": common(
         "GraniteMoeHybridForCausalLM", "granitemoehybrid", **RMS, intermediate_size=88, shared_intermediate_size=88,
         num_local_experts=0, num_experts_per_tok=0, layer_types=["mamba", "attention"], **MAMBA,
         embedding_multiplier=1.0, attention_multiplier=ROOT, residual_multiplier=1.0, logits_scaling=1.0,
         position_embedding_type="nope", rope_theta=10000.0, rope_scaling=None, attention_bias=False, **TIED
+    ),
+    "bamba": common(
+        "BambaForCausalLM", "bamba", **RMS, attn_layer_indices=[1], attn_rotary_emb=16, **MAMBA, z_loss_coefficient=0.0,
+        rope_theta=10000.0, rope_scaling=None, attention_bias=False, mlp_bias=False, **UNTIED
     ),
     "nemotron_h": common(
         "NemotronHForCausalLM", "nemotron_h", num_hidden_layers=3, hybrid_override_pattern="M-*", head_dim=32,
@@ -401,6 +381,10 @@ BASES = {
         moe_num_shared_experts=1, moe_intermediate_size=80, moe_layer_start_index=1, moe_layer_end_index=1,
         moe_layer_interval=1, moe_capacity=[64, 64, 64], moe_use_aux_free=True, use_bias=False, **TIED
     ),
+    "ministral": common(
+        "MinistralForCausalLM", "ministral", **RMS, head_dim=32, rope_theta=10000.0, rope_scaling=None,
+        sliding_window=None, **UNTIED
+    ),
     "ministral3": common(
         "Ministral3ForCausalLM", "ministral3", **RMS, head_dim=32, sliding_window=None,
         rope_parameters=dict(
@@ -437,6 +421,17 @@ BASES = {
         attention_bias=False, sliding_window=None, first_k_dense_replace=1, n_group=1, topk_group=1,
         n_routed_experts=4, n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=80, norm_topk_prob=True,
         routed_scaling_factor=1.0, scoring_func="sigmoid", topk_method="noaux_tc", moe_layer_freq=1, **UNTIED
+    ),
+    # Of the published keys transformers reads few: it has the rotation, the heads and the layers' kinds by itself.
+    "mimo_v2_flash": common(
+        "MiMoV2FlashForCausalLM", "mimo_v2_flash", hidden_act="silu", layernorm_epsilon=1e-5, num_hidden_layers=3,
+        num_attention_heads=4, head_dim=32, v_head_dim=16, attention_value_scale=1.0, attention_bias=False,
+        partial_rotary_factor=0.334, rope_theta=5000000, swa_rope_theta=10000, sliding_window=512,
+        layer_types=["full_attention", "sliding_attention", "full_attention"], hybrid_layer_pattern=[0, 1, 0],
+        swa_num_attention_heads=4, swa_num_key_value_heads=2, swa_head_dim=32, swa_v_head_dim=16,
+        add_full_attention_sink_bias=False, add_swa_attention_sink_bias=True, n_routed_experts=4, n_shared_experts=None,
+        num_experts_per_tok=2, moe_intermediate_size=80, moe_layer_freq=[0, 1, 1], n_group=1, topk_group=1,
+        topk_method="noaux_tc", scoring_func="sigmoid", norm_topk_prob=True, routed_scaling_factor=None, **UNTIED
     ),
     "minimax_m2": common(
         "MiniMaxM2ForCausalLM", "minimax_m2", **RMS | dict(rms_norm_eps=1e-6), head_dim=32, rotary_dim=16,

@@ -109,7 +109,7 @@ def spread(name, shape, row):
     constant = first_match(CONSTANTS, name, None)
     if constant is not None:
         mean, deviation = constant, 0.0
-    elif name.endswith("sinks"):
+    elif name.endswith(("sinks", "sink_bias")):
         mean, deviation = (1.0, 1.0) if row.hears("attention_sinks") else (NO_SINK, 0.0)
     elif name.endswith(("router.scale", "per_expert_scale")):
         mean, deviation = 1.0, 0.5

@@ -108,6 +108,8 @@ def main(folder, out, vocabulary, type_name, published=None):
         copy = Path(scratch) / "model"
         shutil.copytree(folder, copy)
         params = ModelBase.load_hparams(copy, False)
+        if params["model_type"] == "mimo_v2_flash":  # whose converter reads the published keys alone
+            params = json.loads((copy / "config.json").read_text())
         # Gemma 3 counts the tokens of this file to cut padding off.
         tokens = {str(i): i for i in range(params["vocab_size"])}
         (copy / "tokenizer.json").write_text(json.dumps({"model": {"vocab": tokens}, "added_tokens": []}))

@@ -15,13 +15,16 @@ from .windows import WINDOWS
 
 # Of rows in which seed 1 leaves a token no margin in its choice of experts, or a mistake too quiet (steadiness.py).
 SEEDS = {
+    "family_cohere2_moe": 3,
     "family_deepseek_v3": 4,
     "family_exaone_moe": 7,
     "family_gemma4_text": 6,
     "family_gemma4_text_moe": 11,
     "family_glm4_moe": 3,
     "family_gpt_oss": 6,
+    "family_granite_swa": 2,
     "family_llama4_text": 36,
+    "family_mimo_v2_flash": 2,
     "family_phimoe": 38,
     "forty_tokens_deepseek_v3": 7,
     "linear_num_value_heads_alike": 9,

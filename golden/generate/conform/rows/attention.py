@@ -1,6 +1,7 @@
 """Heads, norms of q and k, biases, scale and soft cap of the scores."""
 
-from ..bases import NO_CAP, ROOT, config
+from ..base_parts import NO_CAP, ROOT
+from ..bases import config
 from ..case import Row, ignored, misread
 
 GROUP = "attention"

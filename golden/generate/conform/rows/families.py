@@ -2,7 +2,8 @@
 
 import math
 
-from ..bases import NO_CAP, ROOT, config
+from ..base_parts import NO_CAP, ROOT
+from ..bases import config
 from ..case import Row, ignored, misread
 
 GROUP = "model families"
@@ -139,6 +140,27 @@ def family(model_type, title, *mistakes, feature=None, gain=None, **changes):
     )
 
 
+NO_SHARED_MLP = misread("shared_expert", "leaves the shared expert out", tensors={"*shared_mlp.output_linear.weight": 0.0})
+NO_SINKS = ignored("attention_sinks", "leaves the sinks out", tensors={"*sink*": -10000.0})
+GRANITE_SWA = (
+    *SCALES, NO_WINDOW, NO_SINKS,
+    misread("rope_base", "takes the rotary base for 10000", {"layer_rope_theta": [0, 10000.0]}),
+    misread("rope_unwanted", "rotates every layer", {"layer_rope_theta": [500000.0, 500000.0], "no_rope_layers": [1, 1]}),
+)
+OF_GRANITE_SWA = dict(
+    rope_theta=500000.0, layer_rope_theta=[0, 500000.0], no_rope_layers=[0, 1], sliding_window=4, **GRANITE
+)
+
+
+def mimo_rotation(share, base, local):
+    parts = {"full_attention": base, "sliding_attention": local}
+    return {
+        "rope_parameters": {
+            kind: dict(rope_type="default", rope_theta=theta, partial_rotary_factor=share) for kind, theta in parts.items()
+        }
+    }
+
+
 LLAMA4 = (
     misread("attention_window", "leaves the chunks out", {"attention_chunk_size": 512}),
     misread("attention_scale", "leaves the temperature out", {"attn_temperature_tuning": False}),
@@ -264,14 +286,43 @@ FAMILIES = [
         "cohere2", "Command R7B", BASE_10000, NO_LOGIT_SCALE, ALL_ROTATED, NO_WINDOW, logit_scale=0.25,
         rope_theta=50000.0, sliding_window=4,
     ),
+    family(
+        "cohere2_moe", "Command with experts", BASE_10000, NO_LOGIT_SCALE, NO_WINDOW, NO_SHARED_EXPERTS, ONE_EXPERT,
+        ALL_EXPERTS, UNCHANGED_WEIGHTS,
+        misread("router_weights", "takes a softmax of the experts used", {"expert_selection_fn": "softmax"}),
+        misread(
+            "shared_expert", "adds the shared experts to the others, without halving",
+            {"shared_expert_combination_strategy": "sum"}
+        ),
+        misread("rope_missing", "does not rotate the first layers", {"prefix_dense_sliding_window_pattern": 4}),
+        misread("norm_kind", "takes RMSNorm", {"rms_norm_eps": 1e-5}),
+        logit_scale=0.25, rope_theta=50000.0, sliding_window=4,
+    ),
+    family("olmo", "OLMo", BASE_10000, rope_theta=500000.0),
     family("olmo2", "OLMo 2", BASE_10000, NO_NORM_WEIGHTS, rope_theta=500000.0),
     family("olmoe", "OLMoE", NO_NORM_WEIGHTS, CHANGED_WEIGHTS, ONE_EXPERT, ALL_EXPERTS),
     family("granite", "Granite", *SCALES, **GRANITE),
     family("granitemoe", "Granite with experts", *SCALES, ONE_EXPERT, ALL_EXPERTS, **GRANITE),
     family(
+        "granitemoeshared", "Granite with experts and a shared one", *SCALES, ONE_EXPERT, ALL_EXPERTS, NO_SHARED_MLP, **GRANITE
+    ),
+    family("granite_swa", "Granite with windows", *GRANITE_SWA, **OF_GRANITE_SWA),
+    family(
+        "granitemoe_swa", "Granite with windows and experts", *GRANITE_SWA, ONE_EXPERT, ALL_EXPERTS, NO_SHARED_MLP,
+        **OF_GRANITE_SWA,
+    ),
+    family(
         "granitemoehybrid", "Granite with Mamba-2 and experts", *SCALES, ONE_EXPERT, ALL_EXPERTS, *MAMBA,
-        misread("shared_expert", "leaves the shared expert out", tensors={"*shared_mlp.output_linear.weight": 0.0}),
-        intermediate_size=80, num_local_experts=4, num_experts_per_tok=2, mamba_n_groups=2, **GRANITE,
+        NO_SHARED_MLP, intermediate_size=80, num_local_experts=4, num_experts_per_tok=2, mamba_n_groups=2, **GRANITE,
+    ),
+    family(
+        "bamba", "Bamba", *MAMBA, BASE_10000,
+        misread(
+            "rope_dimensions", "rotates whole heads",
+            {"rope_parameters": {"rope_type": "default", "rope_theta": 500000.0, "partial_rotary_factor": 1.0}}
+        ),
+        misread("mixer", "leaves attention out", tensors={"*o_proj.weight": 0.0}),
+        mamba_n_groups=2, rope_theta=500000.0,
     ),
     family(
         "nemotron_h", "Nemotron-H", *MAMBA, misread("activation_kind", "takes SiLU", {"mlp_hidden_act": "silu"}),
@@ -331,6 +382,7 @@ FAMILIES = [
     family("olmo3", "OLMo 3", NO_NORM_WEIGHTS, NO_WINDOW, BASE_10000, rope_theta=500000.0, sliding_window=4),
     family("ernie4_5", "ERNIE 4.5", BASE_10000, rope_theta=500000.0),
     family("hunyuan_v1_dense", "Hunyuan", NO_HUNYUAN_NORMS, NO_ALPHA),
+    family("ministral", "Ministral", BASE_10000, NO_WINDOW, rope_theta=100000000.0, sliding_window=4),
     family(
         "ministral3", "Ministral 3", *MINISTRAL,
         rope_parameters=dict(factor=16.0, original_max_position_embeddings=4, llama_4_scaling_beta=0.5),
@@ -412,6 +464,14 @@ FAMILIES = [
     ),
     family(
         "ernie4_5_moe", "ERNIE 4.5 with experts", BASE_10000, NO_CHOICE_BIAS, NO_SHARED_EXPERTS, rope_theta=500000.0,
+    ),
+    family(
+        "mimo_v2_flash", "MiMo-V2-Flash", NO_WINDOW, NO_CHOICE_BIAS, UNCHANGED_WEIGHTS, ONE_EXPERT, ALL_EXPERTS, NO_SINKS,
+        misread("scale", "leaves attention_value_scale out", {"attention_value_scale": 1.0}),
+        misread("rope_dimensions", "rotates whole heads", mimo_rotation(1.0, 5000000.0, 10000.0)),
+        misread("rope_base", "takes one rotary base for all layers", mimo_rotation(0.334, 5000000.0, 5000000.0)),
+        misread("rope_base", "takes 10000 for the rotary base of all layers", mimo_rotation(0.334, 10000.0, 10000.0)),
+        sliding_window=4, attention_value_scale=0.75,
     ),
     family(
         "minimax_m2", "MiniMax-M2", misread("rope_dimensions", "rotates whole heads", {"rotary_dim": 32}), NO_NORM_WEIGHTS,

@@ -1,6 +1,7 @@
 """Epsilons under each of their names, large enough to hear."""
 
-from ..bases import EPSILON, config
+from ..base_parts import EPSILON
+from ..bases import config
 from ..case import Row, ignored, misread
 
 GROUP = "norms"

@@ -1,6 +1,7 @@
 """The residual stream: scales, and what is added to what."""
 
-from ..bases import NO_CAP, config
+from ..base_parts import NO_CAP
+from ..bases import config
 from ..case import Row, ignored, misread
 
 GROUP = "residual stream and scales"

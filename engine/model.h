@@ -71,6 +71,7 @@ struct Weights {
   WeightMatrix position_embedding;  // [positions, embedding_length]; learned positions only
   WeightMatrix ple_embedding;       // [n_vocab, n_layers * ple_length]; where layers have their own
   std::vector<Layer> layers;
+  Norm embedding_norm;  // without weights where embeddings are not normalised
   Norm output_norm;
   Linear output;  // [n_vocab, embedding_length]; the token embedding if tied
 };

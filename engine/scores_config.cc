@@ -52,7 +52,9 @@ void read_value_scale(const ConfigKeys& keys, ModelConfig& config) {
 }
 
 void read_alibi(const ConfigKeys& keys, ModelConfig& config) {
-  config.max_alibi_bias = keys.positive(hyperparameter::kMaxAlibiBias);
+  constexpr std::string_view kKey = hyperparameter::kMaxAlibiBias;
+  const double usual = config.architecture->default_alibi_bias;
+  config.max_alibi_bias = usual > 0.0 ? keys.positive(kKey, usual) : keys.positive(kKey);
 }
 
 }  // namespace assay

@@ -14,10 +14,16 @@ void Session::embed(std::span<const int32_t> tokens) {
   float* x = residual_stream();
   memory_.upload(tokens.data(), tokens.size_bytes(), ids_.data());
   const float factor = config_.embedding_factor();
-  const OpSite rows = learned || factor != 1.0F ? part : whole;
+  const bool normed = config_.architecture->embedding_norm;
+  const OpSite rows = learned || normed || factor != 1.0F ? part : whole;
   kernels_.run(GetRowsCall{weights_.token_embedding, ids_.data(), n_tokens, x, false, rows});
   if (factor != 1.0F) {
     kernels_.run(AddCall{nullptr, x, n_tokens * width, x, learned ? part : whole, factor});
+  }
+  if (normed) {
+    kernels_.run(NormCall{config_.norm, x, weights_.embedding_norm.weight,
+                          weights_.embedding_norm.bias, config_.norm_eps, n_tokens, width, x,
+                          whole});
   }
   if (learned) {
     std::vector<int32_t> positions(tokens.size());

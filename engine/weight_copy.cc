@@ -33,6 +33,7 @@ void WeightCopy::copy(const Model& model) {
   for (size_t i = 0; i < model.layers.size(); ++i) {
     weights_.layers.push_back(copy(model.layers[i], model.config().layers[i], model.config()));
   }
+  weights_.embedding_norm = copy(model.embedding_norm, width);
   weights_.output_norm = copy(model.output_norm, width);
   weights_.output = copy(model.output);
 }

@@ -104,10 +104,12 @@ struct Architecture {
   double default_embedding_scale = 0.0;
   double default_depth_scale = 0.0;
   double default_logits_width = 0.0;
-  bool embedding_root = false;    // the embedding is multiplied by the root of its width
-  int64_t wide_scale_layers = 0;  // with so many layers, scores are scaled by width / heads
-  bool attention_root = true;     // scores are divided by the root of head_dim, else by 1
-  bool yarn_whole_pairs = true;   // YaRN's borders are rounded outwards to whole pairs
+  bool embedding_root = false;      // the embedding is multiplied by the root of its width
+  bool embedding_norm = false;      // it is normalised, with token_embd_norm
+  double default_alibi_bias = 0.0;  // attention.max_alibi_bias, where the file states none
+  int64_t wide_scale_layers = 0;    // with so many layers, scores are scaled by width / heads
+  bool attention_root = true;       // scores are divided by the root of head_dim, else by 1
+  bool yarn_whole_pairs = true;     // YaRN's borders are rounded outwards to whole pairs
   YarnLog yarn_log_multiplier = YarnLog::kRefused;
   bool temperature = false;  // may have attention.temperature_scale
   // The same where the file states none, and its span: of layers alone that are not rotated, and of

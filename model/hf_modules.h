@@ -107,6 +107,11 @@ inline constexpr HfName kFalcon[] = {{"token_embd", "transformer.word_embeddings
                                      {"attn_output", "self_attention.dense"},
                                      {"ffn_up", "mlp.dense_h_to_4h"},
                                      {"ffn_down", "mlp.dense_4h_to_h"}};
+inline constexpr HfName kBloom[] = {
+    kFalcon[0], {"token_embd_norm", "transformer.word_embeddings_layernorm"},
+    kFalcon[1], kFalcon[4],
+    kFalcon[5], kFalcon[6],
+    kFalcon[7]};
 inline constexpr HfName kAfmoe[] = {{"attn_gate", "self_attn.gate_proj"},
                                     {"ffn_norm", "pre_mlp_layernorm"},
                                     {"ffn_gate_inp", "mlp.router.gate"},

@@ -29,9 +29,10 @@ namespace assay {
 namespace {
 
 constexpr std::string_view kLlamaCppMap = R"json({"rules": [
-{"regex": "(?:inp_)?embd", "to": "embedding", "arch": ["!afmoe", "!gpt2", "!starcoder", "!gemma", "!gemma2", "!gemma3", "!gemma4", "!minicpm3"]},
+{"regex": "(?:inp_)?embd", "to": "embedding", "arch": ["!afmoe", "!bloom", "!gpt2", "!starcoder", "!gemma", "!gemma2", "!gemma3", "!gemma4", "!minicpm3"]},
 {"name": "inp_scaled", "to": "embedding", "arch": ["gemma", "gemma2", "gemma3", "gemma4", "minicpm3"]},
 {"name": "inpL", "to": "embedding", "arch": ["gpt2", "starcoder"]},
+{"name": "inp_norm-0", "to": "embedding", "arch": ["bloom"]},
 {"name": "result_norm", "to": "final_norm"},
 {"name": "result_output", "to": "logits"},
 
@@ -39,10 +40,10 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 {"regex": "attn_norm(?:_2)?-([0-9]+)", "to": "layer_{N}_attn_norm", "take": 0, "arch": ["falcon"]},
 {"regex": "attn_norm(?:_2)?-([0-9]+)", "to": "layer_{N}_ffn_norm", "take": 1, "optional": true, "arch": ["falcon"]},
 
-{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": -2, "arch": ["!afmoe", "!jais2", "!minicpm3", "!hy_v3", "!falcon-h1", "!phi3", "!gpt2", "!starcoder", "!stablelm", "!command-r", "!deepseek2", "!mistral4", "!gemma4", "!lfm2", "!lfm2moe", "!qwen35", "!qwen35moe", "!qwen3next", "!mpt", "!llama4", "!phimoe"]},
-{"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": -1, "arch": ["!afmoe", "!jais2", "!minicpm3", "!hy_v3", "!falcon-h1", "!phi3", "!gpt2", "!starcoder", "!exaone4", "!exaone-moe", "!smollm3", "!granitehybrid", "!nemotron_h", "!nemotron_h_moe", "!cohere2", "!cohere2moe", "!granite_swa", "!deepseek2", "!mistral4", "!gemma4", "!lfm2", "!lfm2moe", "!apertus", "!mpt", "!llama4", "!phimoe"]},
-{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": -2, "arch": ["!afmoe", "!jais2", "!minicpm3", "!hy_v3", "!hunyuan-moe", "!falcon-h1", "!gpt2", "!starcoder", "!stablelm", "!command-r", "!deepseek2", "!mistral4", "!gemma4", "!lfm2", "!lfm2moe", "!mpt", "!llama4"]},
-{"name": "Kcur-{N}", "to": "layer_{N}_k_rope", "take": -1, "arch": ["!afmoe", "!jais2", "!minicpm3", "!hy_v3", "!hunyuan-moe", "!falcon-h1", "!gpt2", "!starcoder", "!exaone4", "!exaone-moe", "!smollm3", "!granitehybrid", "!nemotron_h", "!nemotron_h_moe", "!cohere2", "!cohere2moe", "!granite_swa", "!deepseek2", "!mistral4", "!gemma4", "!lfm2", "!lfm2moe", "!apertus", "!mpt", "!llama4"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": -2, "arch": ["!afmoe", "!jais2", "!minicpm3", "!hy_v3", "!falcon-h1", "!phi3", "!gpt2", "!starcoder", "!stablelm", "!command-r", "!deepseek2", "!mistral4", "!gemma4", "!lfm2", "!lfm2moe", "!qwen35", "!qwen35moe", "!qwen3next", "!mpt", "!bloom", "!llama4", "!phimoe"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": -1, "arch": ["!afmoe", "!jais2", "!minicpm3", "!hy_v3", "!falcon-h1", "!phi3", "!gpt2", "!starcoder", "!exaone4", "!exaone-moe", "!smollm3", "!granitehybrid", "!nemotron_h", "!nemotron_h_moe", "!cohere2", "!cohere2moe", "!granite_swa", "!deepseek2", "!mistral4", "!gemma4", "!lfm2", "!lfm2moe", "!apertus", "!mpt", "!bloom", "!llama4", "!phimoe"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": -2, "arch": ["!afmoe", "!jais2", "!minicpm3", "!hy_v3", "!hunyuan-moe", "!falcon-h1", "!gpt2", "!starcoder", "!stablelm", "!command-r", "!deepseek2", "!mistral4", "!gemma4", "!lfm2", "!lfm2moe", "!mpt", "!bloom", "!llama4"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k_rope", "take": -1, "arch": ["!afmoe", "!jais2", "!minicpm3", "!hy_v3", "!hunyuan-moe", "!falcon-h1", "!gpt2", "!starcoder", "!exaone4", "!exaone-moe", "!smollm3", "!granitehybrid", "!nemotron_h", "!nemotron_h_moe", "!cohere2", "!cohere2moe", "!granite_swa", "!deepseek2", "!mistral4", "!gemma4", "!lfm2", "!lfm2moe", "!apertus", "!mpt", "!bloom", "!llama4"]},
 {"name": "Vcur-{N}", "to": "layer_{N}_v", "take": -1, "arch": ["!deepseek2", "!mistral4", "!minicpm3", "!gemma4"]},
 {"name": "Qcur_normed-{N}", "to": "layer_{N}_q_norm", "arch": ["!exaone4", "!exaone-moe", "!llama4"]},
 {"name": "Kcur_normed-{N}", "to": "layer_{N}_k_norm", "arch": ["!exaone4", "!exaone-moe", "!llama4"]},
@@ -53,8 +54,8 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 {"name": "Qcur_normed-{N}", "to": "layer_{N}_q_rope_norm", "arch": ["llama4"]},
 {"name": "Kcur_normed-{N}", "to": "layer_{N}_k_rope_norm", "arch": ["llama4"]},
 
-{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": -1, "arch": ["gpt2", "starcoder", "gemma4", "lfm2", "lfm2moe", "mpt", "afmoe", "hy_v3", "jais2"]},
-{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": -1, "arch": ["hunyuan-moe", "gpt2", "starcoder", "lfm2", "lfm2moe", "mpt", "afmoe", "hy_v3", "jais2"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": -1, "arch": ["gpt2", "starcoder", "gemma4", "lfm2", "lfm2moe", "mpt", "bloom", "afmoe", "hy_v3", "jais2"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": -1, "arch": ["hunyuan-moe", "gpt2", "starcoder", "lfm2", "lfm2moe", "mpt", "bloom", "afmoe", "hy_v3", "jais2"]},
 {"regex": "[KV]cur-([0-9]+)", "to": "layer_{N}_k", "take": 0, "arch": ["gemma4"]},
 {"regex": "[KV]cur-([0-9]+)", "to": "layer_{N}_v", "take": 1, "optional": true, "arch": ["gemma4"]},
 {"name": "Vcur_normed-{N}", "to": "layer_{N}_v_norm", "arch": ["gemma4"]},

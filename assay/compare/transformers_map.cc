@@ -200,7 +200,9 @@ void add_outside(const HfModel& model, const Architecture& architecture, Rules& 
   // What the model does to a module's output by itself makes that no checkpoint.
   const bool learned = architecture.position == PositionKind::kLearned;
   add("token_embd", Checkpoint::kEmbedding,
-      !learned && !architecture.embedding_root && !has(Multiplier::kEmbedding));
+      !learned && !architecture.embedding_root && !architecture.embedding_norm &&
+          !has(Multiplier::kEmbedding));
+  if (architecture.embedding_norm) add("token_embd_norm", Checkpoint::kEmbedding, true);
   if (learned) rules.add("transformer.drop", to(Checkpoint::kEmbedding), architecture.name);
   add(architecture.output_norm, Checkpoint::kFinalNorm, true);
   add("output", Checkpoint::kLogits, !architecture.soft_caps && !has(Multiplier::kLogits));

@@ -233,6 +233,13 @@ Matrix Network::look_up(const OpContext& context, const KernelHooks& hooks) cons
   run_hooked(hooks.get_rows, context,
              GetRowsCall{model->token_embedding, tokens.data(), count, out.values.data()}, cpu());
   scale(context, hooks, model->config().embedding_factor(), out, *reference_);
+  if (const ModelConfig& config = model->config(); config.architecture->embedding_norm) {
+    const Norm& weights = model->embedding_norm;
+    run_hooked(hooks.norm, context,
+               NormCall{config.norm, out.values.data(), weights.weight, weights.bias,
+                        config.norm_eps, count, out.columns, out.values.data()},
+               *reference_);
+  }
   if (model->config().architecture->position != PositionKind::kLearned) return out;
   const std::vector<int64_t>& positions = context.inputs.positions;
   const std::vector<int32_t> rows(positions.begin(), positions.end());

@@ -62,6 +62,7 @@ constexpr Feature kFlags[] = {{"alibi", false},
                               {kHasExperts, false},
                               {"scale_attn_by_inverse_layer_idx", false},
                               {"scale_attn_weights", true},
+                              {"apply_residual_connection_post_layernorm", false},
                               {"rope_interleave", true}};
 // These are refused wherever they are not 0, but for architectures that may have them: layers that
 // read keys and values of others, and embeddings of each layer.
@@ -201,7 +202,10 @@ void write_norm_eps(const ConfigObject& object, const HfConfig& config, Keys& ke
 
 void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
   config.n_vocab = object.whole({"vocab_size"}, kMaxWidth);
-  config.embedding_length = object.whole({"hidden_size", "n_embd", "d_model"}, kMaxWidth);
+  const bool is_bloom = config.model->model_type == "bloom";  // of two names n_embed counts
+  config.embedding_length = is_bloom
+                                ? object.whole({"n_embed", "hidden_size"}, kMaxWidth)
+                                : object.whole({"hidden_size", "n_embd", "d_model"}, kMaxWidth);
   const auto listed = std::ssize(layer_types(object));
   const bool lists_layers = has_layers_without_feed_forward(*config.architecture) && listed > 0;
   config.n_layers = object.whole({"num_hidden_layers", "n_layer", "n_layers"}, kMaxLayers,
@@ -209,8 +213,11 @@ void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
   const bool attends = has_checkpoint(*config.architecture, Checkpoint::kAttn);
   if (attends) read_heads(object, config);
   keys.whole(hyperparameter::kVocabularySize, config.n_vocab);
-  const KeyNames context = {"max_position_embeddings", "n_positions", "max_seq_len"};
-  config.context_length = attends || object.find(object.present(context)) != nullptr
+  const KeyNames usual = {"max_position_embeddings", "n_positions", "max_seq_len"};
+  const KeyNames of_bloom = {"seq_length"};
+  const KeyNames context = is_bloom ? of_bloom : usual;
+  const bool has_context = attends && !is_bloom;
+  config.context_length = has_context || object.find(object.present(context)) != nullptr
                               ? object.whole(context, kMostPositions)
                               : kContextWithoutAttention;
   keys.whole(hyperparameter::kContextLength, config.context_length);

@@ -48,6 +48,10 @@ class TensorList {
     const OpSpec norm = {.kind = OpKind::kNorm, .tensor = config_.architecture->output_norm};
     require(embedding, "", "");
     check_vocabulary();
+    if (config_.architecture->embedding_norm) {
+      require({.kind = OpKind::kNorm, .tensor = "token_embd_norm", .bias = Presence::kAlways}, "",
+              "");
+    }
     if (config_.architecture->position == PositionKind::kLearned) {
       require({.kind = OpKind::kEmbedding, .tensor = "position_embd"}, "", "");
     }

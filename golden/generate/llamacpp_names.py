@@ -120,6 +120,7 @@ LAYERS = {
     "minicpm": COMMON_LAYER,
     "phi3": without(COMMON_LAYER, "ffn_gate") | FUSED_GATE,
     "olmo2": without(COMMON_LAYER, "attn_norm", "ffn_norm") | OLMO2_LAYER,
+    "bloom": without(COMMON_LAYER, "q_rope", "k_rope", "ffn_gate") | GPT2_LAYER,
     "gpt2": without(COMMON_LAYER, "q_rope", "k_rope", "ffn_gate") | GPT2_LAYER,
     # Of those below only what all variants have.
     "starcoder2": PLAIN_BIASED,
@@ -147,6 +148,7 @@ LAYERS = {
 }
 GEMMA_TOP = COMMON_TOP | {"embedding": Node("inp_scaled")}
 TOPS = {arch: COMMON_TOP for arch in LAYERS} | {"gpt2": COMMON_TOP | {"embedding": Node("inpL")}}
+TOPS["bloom"] = COMMON_TOP | {"embedding": Node("inp_norm-0")}
 TOPS |= {arch: GEMMA_TOP for arch in ("gemma", "gemma2", "gemma3", "gemma4", "minicpm3")}
 ANY_LAYER, ANY_TOP = {"output": Node("l_out")}, {"logits": Node("result_output")}
 

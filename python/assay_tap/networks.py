@@ -523,6 +523,18 @@ LAYERS = {
         ("ffn_up", "linear", "ffn_norm", "ffn_up", "mlp.c_fc"), ("ffn_act", "activation", "ffn_up", "", ""),
         ("ffn_out", "linear", "ffn_act", "ffn_down", "mlp.c_proj"), ("output", "add", "attn_residual ffn_out", "", ""),
     ),
+    "bloom": (
+        ("attn_norm", "norm", "output", "attn_norm", "input_layernorm"),
+        ("q", "linear", "attn_norm", "attn_qkv", "self_attention.query_key_value"),
+        ("k", "linear", "attn_norm", "attn_qkv", "self_attention.query_key_value"),
+        ("v", "linear", "attn_norm", "attn_qkv", "self_attention.query_key_value"),
+        ("attn", "attention", "q k v", "", ""), ("attn_out", "linear", "attn", "attn_output", "self_attention.dense"),
+        ("attn_residual", "add", "output attn_out", "", ""),
+        ("ffn_norm", "norm", "attn_residual", "ffn_norm", "post_attention_layernorm"),
+        ("ffn_up", "linear", "ffn_norm", "ffn_up", "mlp.dense_h_to_4h"), ("ffn_act", "activation", "ffn_up", "", ""),
+        ("ffn_out", "linear", "ffn_act", "ffn_down", "mlp.dense_4h_to_h"),
+        ("output", "add", "attn_residual ffn_out", "", ""),
+    ),
     "mpt": (
         ("attn_norm", "norm", "output", "attn_norm", "norm_1"), ("q", "linear", "attn_norm", "attn_qkv", "attn.Wqkv"),
         ("k", "linear", "attn_norm", "attn_qkv", "attn.Wqkv"), ("v", "linear", "attn_norm", "attn_qkv", "attn.Wqkv"),
@@ -1833,6 +1845,11 @@ MODELS = {
     "gpt2": {
         "architecture": "gpt2", "layer": LAYERS["gpt2"], "layers": "transformer.h", "token_embd": "transformer.wte",
         "position_embd": "transformer.wpe", "output_norm": "transformer.ln_f", "output": "lm_head", "transposed": True,
+    },
+    "bloom": {
+        "architecture": "bloom", "layer": LAYERS["bloom"], "layers": "transformer.h",
+        "token_embd": "transformer.word_embeddings", "output_norm": "transformer.ln_f", "output": "lm_head",
+        "fused_by_kv_head": True,
     },
     "mpt": {
         "architecture": "mpt", "layer": LAYERS["mpt"], "layers": "transformer.blocks", "token_embd": "transformer.wte",

@@ -65,7 +65,7 @@ SIZES = dict(q_lora_rank=20, kv_lora_rank=16, qk_nope_head_dim=12, qk_rope_head_
 OWN_NAMES |= {kind: OWN_NAMES.get(kind, {}) | SIZES | dict(num_key_value_heads=4) for kind in LATENT}
 SCALES = dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=2.5)
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6]
-HAS_OWN_HEAD_DIM = ("falcon", "mistral4", "minicpm3", "mpt", "phimoe", "gpt_neox", "gpt2", "gpt_bigcode", "phi", "stablelm")  # hidden_size / heads
+HAS_OWN_HEAD_DIM = ("bloom", "falcon", "mistral4", "minicpm3", "mpt", "phimoe", "gpt_neox", "gpt2", "gpt_bigcode", "phi", "stablelm")  # hidden_size / heads
 
 
 def model_of(kind, **settings):

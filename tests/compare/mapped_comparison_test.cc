@@ -168,7 +168,7 @@ TEST_F(MappedComparison, RequiresTheArchitectureWhereRowOrderDependsOnIt) {
       AllOf(HasSubstr("transformers: what 'model.layers.0.self_attn.q_proj' is depends on "
                       "the architecture"),
             HasSubstr("give --map transformers:arch=A, with ,head_dim=64"),
-            HasSubstr("A is one of afmoe, apertus, arcee, cohere2, cohere2moe, command-r")));
+            HasSubstr("A is one of afmoe, apertus, arcee, bloom, cohere2, cohere2moe, command-r")));
   options.got_map = NameMap::load("transformers:head_dim=4");
   EXPECT_THAT(error_of([&] { compare_logs(ref, got, options); }), HasSubstr("arch=A"));
   options.got_map = NameMap::load("transformers:arch=llama,head_dim=4");

@@ -97,7 +97,7 @@ constexpr const char* kLlamaCppNames =
     "Kcur-post-rope-1 ssm_out-1 layer_out-1 ffn_mlp-1 Qcur_norm-1 "
     "Kcur_norm-1 ffn_moe_weighted-1 ffn_moe_shexp-1 ffn_moe_out_merged-1 inp_embd_scaled "
     "attn_gate_proj-1 Qcur_rope-1 Kcur_rope-1 attn_o_proj-1 ffn_dense_out-1 ffn_shared_out-1 "
-    "attn_out_scaled-1";
+    "attn_out_scaled-1 inp_norm-0";
 
 // Breaks if llama.cpp's map were refused for an architecture of Assay's, or gave a checkpoint from
 // two choices: of the records that are then taken one is another tensor. Which is which,
@@ -124,7 +124,7 @@ TEST_F(NameMapTest, LlamaCppHasOneChoiceOfEachCheckpoint) {
     }
   }
   EXPECT_THAT(error_of([] { NameMap::load("llama.cpp:arch=mamba"); }),
-              HasSubstr("A is one of afmoe, apertus, arcee, cohere2, cohere2moe, command-r, "
+              HasSubstr("A is one of afmoe, apertus, arcee, bloom, cohere2, cohere2moe, command-r, "
                         "deepseek2, dots1, ernie4_5"));
 }
 
@@ -195,7 +195,7 @@ TEST_F(NameMapTest, TransformersRejectsAnUnknownArchitecture) {
   EXPECT_THAT(error_of([&] { map.set_arch("mamba"); }),
               AllOf(HasSubstr("transformers: the map knows no architecture 'mamba'"),
                     HasSubstr("transformers:arch=A, where A is one of afmoe, apertus, arcee, "
-                              "cohere2, cohere2moe, command-r")));
+                              "bloom, cohere2, cohere2moe, command-r")));
   const NameMap unknown = NameMap::load("transformers");
   for (const char* name : {"lm_head", "model.embed_tokens", "model.layers.0.self_attn.k_proj",
                            "model.layers.0.post_attention_layernorm"}) {
@@ -229,7 +229,7 @@ TEST_F(NameMapTest, RejectsBadMaps) {
   EXPECT_THAT(
       error_of([] { NameMap::load("transformers:arch=zz"); }),
       AllOf(HasSubstr("no architecture 'zz'; give --map transformers:arch=A, where A is one "
-                      "of afmoe, apertus, arcee, cohere2, cohere2moe, command-r, deepseek2"),
+                      "of afmoe, apertus, arcee, bloom, cohere2, cohere2moe, command-r, deepseek2"),
             HasSubstr("olmo2, olmoe, phi2, phi3")));
   EXPECT_THAT(error_of([] { NameMap::load("transformers:head_dim=-2"); }), HasSubstr("head_dim"));
   EXPECT_THAT(failure("{"), HasSubstr("not valid JSON at byte"));

@@ -15,7 +15,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_model.h"
 
-// What config.json of Llama 4, Phi-3.5-MoE and MPT says of scores, chunks and experts.
+// What config.json of Llama 4, Phi-3.5-MoE, MPT and BLOOM says of scores, chunks and experts.
 namespace assay {
 namespace {
 
@@ -157,6 +157,31 @@ TEST(HfMpt, HasAlibiAndRefusesTheRest) {
       {R"({"attn_type": "multiquery_attention"})", "key 'attn_type'"}};
   for (const auto& [attention, message] : others) {
     EXPECT_THAT([&] { read(attention); }, ThrowsMessage<Error>(HasSubstr(message))) << attention;
+  }
+}
+
+TEST(HfBloom, HasAlibiAndItsOwnNames) {
+  const auto read = [](const std::string& more) {
+    return read_hf_config(
+        R"({"model_type": "bloom", "vocab_size": 5, "n_head": 2, "n_layer": 1)" + more + "}",
+        "config.json");
+  };
+  const HfConfig both = read(R"(, "hidden_size": 4, "n_embed": 8, "seq_length": 16)");
+  EXPECT_EQ(value<int64_t>(both, "bloom.embedding_length"), 8);
+  EXPECT_EQ(value<int64_t>(both, "bloom.feed_forward_length"), 32);
+  EXPECT_EQ(value<int64_t>(both, "bloom.context_length"), 16);
+  EXPECT_EQ(value<double>(both, "bloom.attention.max_alibi_bias"), 8.0);
+  EXPECT_TRUE(both.tied);
+  EXPECT_EQ(value<int64_t>(read(R"(, "hidden_size": 4)"), "bloom.context_length"), 1 << 20);
+  const std::pair<const char*, const char*> others[] = {
+      {"", "key 'n_embed' is missing"},
+      {R"(, "n_embed": 0)", "key 'n_embed' is not a whole number from 1"},
+      {R"(, "n_embed": 9)", "key 'n_head' is 2, which does not divide the width 9"},
+      {R"(, "n_embed": 8, "seq_length": -1)", "key 'seq_length' is not a whole number"},
+      {R"(, "n_embed": 8, "apply_residual_connection_post_layernorm": true)",
+       "key 'apply_residual_connection_post_layernorm' asks for what Assay does not compute"}};
+  for (const auto& [more, message] : others) {
+    EXPECT_THAT([&] { read(more); }, ThrowsMessage<Error>(HasSubstr(message))) << more;
   }
 }
 

@@ -91,6 +91,7 @@ OF_TYPE = {
             "long_factor": [2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0],
         },
     },
+    "bloom": {"vocab_size": 128, "hidden_size": 96, "n_head": 6, "n_layer": 4},
     "mpt": {"vocab_size": 128, "d_model": 96, "n_heads": 6, "n_layers": 4, "max_seq_len": 64},
     "qwen3_moe": {"num_experts": 4, "moe_intermediate_size": 32, "num_experts_per_tok": 2, "head_dim": 16},
     "olmoe": {"num_experts": 4, "num_experts_per_tok": 2},
@@ -276,7 +277,7 @@ def changes(config):
 
 
 def config_of(model_type):
-    usual = {} if model_type in ("gpt2", "gpt_bigcode", "mpt") else USUAL
+    usual = {} if model_type in ("gpt2", "gpt_bigcode", "bloom", "mpt") else USUAL
     config = CONFIG_MAPPING[model_type](**{**usual, **OF_TYPE.get(model_type, {})}).to_dict()
     config.pop("transformers_version", None)
     if config.get("sliding_window"):

@@ -112,7 +112,7 @@ class Suite(unittest.TestCase):
             expected = [(token_idx, name) for token_idx in range(len(case["tokens"])) for name in names]
             self.assertEqual([(record["token_idx"], record["checkpoint"]) for record in records], expected)
             widths = {"logits": case["config"]["vocab_size"]}
-            hidden = next(case["config"][key] for key in ("hidden_size", "n_embd", "d_model") if key in case["config"])
+            hidden = next(case["config"][key] for key in ("hidden_size", "n_embd", "n_embed", "d_model") if key in case["config"])
             for record in records:
                 self.assertEqual(record["shape"], [1, widths.get(record["checkpoint"], hidden)])
                 numbers = [value for value in record["values"] if isinstance(value, (int, float))]

@@ -98,7 +98,7 @@ def fan_in(name, shape, model_type):
 
 def has_gelu(config):
     keys = ("hidden_act", "hidden_activation", "activation_function")
-    return config["model_type"] in ("falcon", "mpt") or any("gelu" in str(config.get(key)) for key in keys)
+    return config["model_type"] in ("falcon", "bloom", "mpt") or any("gelu" in str(config.get(key)) for key in keys)
 
 
 def spread(name, shape, row):

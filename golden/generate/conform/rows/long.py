@@ -5,7 +5,7 @@ Each is as narrow as it can be, with a vocabulary of 24: the reference of a fami
 
 from ..bases import config
 from ..case import Row, misread
-from .families import LONGROPE
+from .family_mistakes import LONGROPE
 from .windows import FULL, SLIDING, WIDE, widths
 
 GROUP = "prompts"

@@ -2,7 +2,7 @@
 
 from ..bases import config
 from ..case import Row, ignored, misread
-from .families import BASE_10000, MAMBA
+from .family_mistakes import BASE_10000, MAMBA
 
 GROUP = "linear attention and convolutions"
 HYBRID = "granitemoehybrid"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "model/hyperparameter_keys.h"
 
@@ -153,6 +154,39 @@ std::optional<HeadSizes> read_windowed_heads(const ConfigKeys& keys,
   check_same(keys, hyperparameter::kWindowedValueLength, config.value_dim);
   check_same(keys, hyperparameter::kWindowedRopeDimensions, config.rotary_dim);
   return std::nullopt;
+}
+
+void read_index(const ConfigKeys& keys, ModelConfig& config) {
+  using namespace hyperparameter;
+  if (!has_checkpoint(*config.architecture, Checkpoint::kIndexed)) return;
+  config.index.n_heads = keys.count(kIndexHeads, kMaxHeads);
+  config.index.head_dim = keys.count(kIndexKeyLength, kMaxHeadLength);
+  if (config.index.head_dim < config.rotary_dim) {
+    keys.reject(kIndexKeyLength, fmt::format("is {}, less than the {} elements that are rotated",
+                                             config.index.head_dim, config.rotary_dim));
+  }
+  config.index.top_k =
+      std::min(keys.count(kIndexTopK, std::numeric_limits<int32_t>::max()), config.context_length);
+}
+
+int index_layer_of(const ConfigKeys& keys, const ModelConfig& config, int64_t number,
+                   std::span<const OpSpec> layer) {
+  if (config.index.n_heads == 0) return -1;
+  const bool own = find_spec(layer, Checkpoint::kIndexed) != nullptr;
+  const std::vector<int64_t> stated = keys.array_of_layers(hyperparameter::kIndexTypes);
+  if (!stated.empty() && own != (stated[static_cast<size_t>(number)] != 0)) {
+    keys.reject(hyperparameter::kIndexTypes,
+                fmt::format("is {} in layer {}, which {} tensors of an indexer",
+                            own ? "false" : "true", number, own ? "has" : "lacks"));
+  }
+  if (own) return -1;
+  for (int64_t other = number; other-- > 0;) {
+    if (find_spec(config.layer(other).ops, Checkpoint::kIndexed) != nullptr) {
+      return static_cast<int>(other);
+    }
+  }
+  throw Error(fmt::format("tensor 'blk.{}.indexer.attn_k.weight' is missing", number),
+              keys.gguf().path(), "no earlier layer chooses the positions that this one sees");
 }
 
 void check_attention(const ConfigKeys& keys, std::span<const int64_t> heads, int64_t number,

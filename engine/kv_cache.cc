@@ -30,13 +30,16 @@ KvCache::KvCache(const ModelConfig& config, KvType type, int64_t capacity, Memor
   size_t all_states = 0;
   for (const LayerConfig& each : config.layers) {
     Layer layer;
-    const auto conv = std::ranges::find(each.ops, OpKind::kConv, &OpSpec::kind);
+    const auto other = std::ranges::find_if(each.ops, [](const OpSpec& op) {
+      return op.kind == OpKind::kConv || op.kind == OpKind::kIndex;
+    });
     const auto attention = std::ranges::find(each.ops, OpKind::kAttention, &OpSpec::kind);
-    const bool has_both = conv != each.ops.end() && attention != each.ops.end();
+    const bool has_both = other != each.ops.end() && attention != each.ops.end();
     const auto op =
         has_both ? attention : std::ranges::find_if(each.ops, reads_back, &OpSpec::kind);
     if (has_both) {
-      const Width width = find_spec(each.ops, conv->in.front())->width;
+      const Width width =
+          find_spec(each.ops, other->in[static_cast<size_t>(first_read_back(*other))])->width;
       layer.beside_position_bytes = static_cast<size_t>(config.width(width, each)) * sizeof(float);
     }
     if (op != each.ops.end() && each.kv_layer < 0) {
@@ -87,7 +90,7 @@ KvView KvCache::layer(int64_t layer) const {
   return {type(layer), k_.data() + of(layer).k_begin, v_.data() + of(layer).v_begin};
 }
 
-KvView KvCache::of_convolution(int64_t layer) const {
+KvView KvCache::of_other(int64_t layer) const {
   if (of(layer).beside_position_bytes == 0) return this->layer(layer);
   return {KvType::kF32, beside_.data() + of(layer).beside_begin, nullptr};
 }
@@ -108,7 +111,7 @@ void* KvCache::beside_slot(int64_t layer, int64_t position) {
   return beside_.data() + of(layer).beside_begin + beside_bytes(layer, position);
 }
 
-void* KvCache::slot_of_convolution(int64_t layer, int64_t position) {
+void* KvCache::slot_of_other(int64_t layer, int64_t position) {
   return of(layer).beside_position_bytes == 0 ? k_slot(layer, position)
                                               : beside_slot(layer, position);
 }

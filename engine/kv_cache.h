@@ -12,7 +12,8 @@ namespace assay {
 // What ops read at earlier positions (reads_back), of all layers: keys (after rotation) and values,
 // [capacity, n_kv_heads, head_dim] and [capacity, n_kv_heads, value_dim] of a layer, or what a
 // convolution sums, one or two factors, [capacity, width] each and always as f32. In a layer that
-// has attention as well, it sums one, which is kept beside keys and values. Layers of linear
+// has attention as well, it sums one, which is kept beside keys and values; so are the keys by
+// which attention's positions are chosen. Layers of linear
 // attention, and those with a state space model, have a state as well, of DeltaShape::state_size()
 // elements, as f32.
 class KvCache {
@@ -31,7 +32,7 @@ class KvCache {
   size_t v_bytes(int64_t layer, int64_t n_positions) const {
     return static_cast<size_t>(n_positions) * of(layer).v_position_bytes;
   }
-  // Of what a convolution beside attention sums; 0 in other layers.
+  // Of what a convolution or a choice of positions beside attention reads; 0 in other layers.
   size_t beside_bytes(int64_t layer, int64_t n_positions) const {
     return static_cast<size_t>(n_positions) * of(layer).beside_position_bytes;
   }
@@ -43,14 +44,14 @@ class KvCache {
   size_t bytes() const { return k_.bytes() + v_.bytes() + beside_.bytes() + states_.bytes(); }
 
   KvView layer(int64_t layer) const;
-  // What the layer's convolution sums, as keys.
-  KvView of_convolution(int64_t layer) const;
+  // What the layer's convolution or choice of positions reads, as keys.
+  KvView of_other(int64_t layer) const;
   // Where the key or value of `position` goes.
   void* k_slot(int64_t layer, int64_t position);
   void* v_slot(int64_t layer, int64_t position);
   void* beside_slot(int64_t layer, int64_t position);
-  // Where what the layer's convolution sums goes: beside keys and values, or in their place.
-  void* slot_of_convolution(int64_t layer, int64_t position);
+  // Where that goes: beside keys and values, or in their place.
+  void* slot_of_other(int64_t layer, int64_t position);
   float* state(int64_t layer);
 
  private:

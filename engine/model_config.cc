@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "base/error.h"
 #include "engine/config_keys.h"
@@ -308,6 +307,7 @@ void read_layers(const ConfigKeys& keys, ModelConfig& config) {
     } else {
       check_kv(keys, i, layer.ops);
     }
+    layer.index_layer = index_layer_of(keys, config, i, layer.ops);
     if (!has_layers_without_feed_forward(architecture)) check_dense(keys, i, layer.ops);
     check_attention(keys, heads, i, layer.ops);
     check_feed_forward(keys, config, i, layer.ops);
@@ -466,6 +466,7 @@ ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
   const bool attends = has_checkpoint(*config.architecture, Checkpoint::kAttn);
   if (attends && config.architecture->position == PositionKind::kRotary) read_rope(keys, config);
   if (config.architecture->position == PositionKind::kAlibi) read_alibi(keys, config);
+  read_index(keys, config);
   config.yarn_whole_pairs = keys.gguf().get_bool(hyperparameter::own::kYarnWholePairs,
                                                  config.architecture->yarn_whole_pairs);
   read_layers(keys, config);

@@ -33,6 +33,14 @@ struct HeadSizes {
   bool operator==(const HeadSizes&) const = default;
 };
 
+// How a kRope turns heads.
+struct RotatedHeads {
+  int64_t head_dim = 0;
+  int64_t rotary_dim = 0;
+  int64_t first_turned = 0;
+  RopePairing pairing = RopePairing::kHalves;
+};
+
 // One layer of a model.
 struct LayerConfig {
   std::vector<OpSpec> ops;
@@ -40,6 +48,7 @@ struct LayerConfig {
   int64_t window = 0;                  // that its attention sees; 0: all
   bool local_rope = false;             // rotates by the local base
   int kv_layer = -1;                   // whose keys and values it reads; -1: its own
+  int index_layer = -1;                // whose positions it sees; -1: its own, or all
   int64_t feed_forward_length = 0;     // 0: the model's
   Xielu xielu;                         // of its activation, if that is kXielu
   bool operator==(const LayerConfig&) const = default;
@@ -80,6 +89,7 @@ struct ModelConfig {
   int64_t q_lora_rank = 0;     // of latent attention; 0: q is a product of the layer's input
   int64_t kv_lora_rank = 0;    // 0: no latent attention
   int64_t conv_taps = 0;       // positions that a convolution reads, its own included
+  IndexShape index;            // of attention that sees some positions alone; else without heads
   DeltaShape delta;            // of linear attention or a state space model; else without heads
   int64_t context_length = 0;  // positions the model was made for
   int64_t sliding_window = 0;  // of the layers that have one; 0: none
@@ -181,6 +191,14 @@ struct ModelConfig {
         return ple_length;
       case Width::kSsmGroup:
         return delta.value_width() / delta.n_key_heads;
+      case Width::kIndexQ:
+        return index.n_heads * index.head_dim;
+      case Width::kIndexHead:
+        return index.head_dim;
+      case Width::kIndexHeads:
+        return index.n_heads;
+      case Width::kIndexed:
+        return index.top_k;
       case Width::kHidden:
         break;
     }
@@ -248,6 +266,16 @@ struct ModelConfig {
   int64_t kv_layer(int64_t number) const {
     const int other = layer(number).kv_layer;
     return other < 0 ? number : other;
+  }
+
+  NormKind norm_of(const OpSpec& op) const { return op.own_norm.value_or(norm); }
+
+  RotatedHeads rotated_heads(Checkpoint rope, int64_t layer) const {
+    const HeadSizes sizes = heads(layer);
+    if (rope == Checkpoint::kIndexQRope || rope == Checkpoint::kIndexKRope) {
+      return {index.head_dim, sizes.rotary_dim, 0, architecture->index_pairing};
+    }
+    return {sizes.head_dim, sizes.rotary_dim, first_turned(), architecture->rope_pairing};
   }
 
   // Whether the scores of a layer have the temperature.

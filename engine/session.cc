@@ -226,7 +226,7 @@ void Session::run_products(std::span<const OpSpec> ops, int layer, const TokenRa
 
 void Session::store_kv(const OpSpec& op, int layer, int64_t n_tokens) {
   const bool attends = op.kind == OpKind::kAttention;
-  const KvType type = attends ? kv_.type(layer) : kv_.of_convolution(layer).type;
+  const KvType type = attends ? kv_.type(layer) : kv_.of_other(layer).type;
   const auto store = [&](Checkpoint input, void* slot, Checkpoint stored) {
     const Width width = find_spec(config_.layer(layer).ops, input)->width;
     kernels_.run(StoreKvCall{value(input, layer), type, n_tokens * this->width(width, layer), slot,
@@ -235,8 +235,7 @@ void Session::store_kv(const OpSpec& op, int layer, int64_t n_tokens) {
   // Which has a state instead, or reads what another layer stored.
   if (has_state(op.kind) || config_.layer(layer).kv_layer >= 0) return;
   const auto kept = op.inputs().subspan(static_cast<size_t>(first_read_back(op)));
-  store(kept[0],
-        attends ? kv_.k_slot(layer, n_positions_) : kv_.slot_of_convolution(layer, n_positions_),
+  store(kept[0], attends ? kv_.k_slot(layer, n_positions_) : kv_.slot_of_other(layer, n_positions_),
         attends ? Checkpoint::kK : kept[0]);
   if (kept.size() < 2) return;
   store(kept[1], kv_.v_slot(layer, n_positions_), attends ? Checkpoint::kV : kept[1]);
@@ -254,11 +253,10 @@ void Session::run_op(const OpSpec& op, int layer, const TokenRange& tokens) {
       run_norm(op, layer, tokens);
       break;
     case OpKind::kRope: {
-      const HeadSizes sizes = config_.heads(layer);
-      kernels_.run(RopeCall{x, angles(layer) + tokens.first * sizes.rotary_dim,
-                            config_.architecture->rope_pairing, tokens.count,
-                            width(op.width, layer) / sizes.head_dim, sizes.head_dim,
-                            sizes.rotary_dim, out, here, config_.first_turned()});
+      const RotatedHeads heads = config_.rotated_heads(op.out, layer);
+      kernels_.run(RopeCall{x, angles(layer) + tokens.first * heads.rotary_dim, heads.pairing,
+                            tokens.count, width(op.width, layer) / heads.head_dim, heads.head_dim,
+                            heads.rotary_dim, out, here, heads.first_turned});
       break;
     }
     case OpKind::kHeads:
@@ -267,6 +265,9 @@ void Session::run_op(const OpSpec& op, int layer, const TokenRange& tokens) {
       break;
     case OpKind::kAttention:
       run_attention(op, layer, tokens);
+      break;
+    case OpKind::kIndex:
+      run_index(op, layer, tokens);
       break;
     case OpKind::kConv:
       run_conv(op, layer, tokens);
@@ -335,10 +336,11 @@ void Session::run_attention(const OpSpec& op, int layer, const TokenRange& token
   OpSite sum = whole;
   sum.finishes = scale == 1.0F;
   float* out = value(op.out, layer, tokens.first);
-  kernels_.run(AttentionCall{value(op.in[0], layer, tokens.first),
-                             kv_.layer(config_.kv_layer(layer)), config_.attention_shape(layer),
-                             n_positions_ + tokens.first, tokens.count, out, sum,
-                             weights_.layers[static_cast<size_t>(layer)].extra.sinks});
+  kernels_.run(
+      AttentionCall{value(op.in[0], layer, tokens.first), kv_.layer(config_.kv_layer(layer)),
+                    config_.attention_shape(layer), n_positions_ + tokens.first, tokens.count, out,
+                    sum, weights_.layers[static_cast<size_t>(layer)].extra.sinks,
+                    op.n_inputs > 3 ? indexed_row(tokens.first) : nullptr, config_.index.top_k});
   if (scale == 1.0F) return;
   kernels_.run(AddCall{nullptr, out, tokens.count * width(op.width, layer), out, whole, scale});
 }
@@ -350,7 +352,7 @@ void Session::run_conv(const OpSpec& op, int layer, const TokenRange& tokens) {
   const Extra& extra = weights_.layers[static_cast<size_t>(layer)].extra;
   OpSite sum = whole;
   sum.finishes = !of_one;
-  const KvView kv = kv_.of_convolution(layer);
+  const KvView kv = kv_.of_other(layer);
   float* out = value(op.out, layer, tokens.first);
   kernels_.run(ConvCall{of_one ? nullptr : value(op.in[0], layer, tokens.first),
                         {kv.type, kv.k, of_one ? nullptr : kv.v},
@@ -384,7 +386,7 @@ void Session::run_norm(const OpSpec& op, int layer, const TokenRange& tokens) {
                               rows * width, out, at});
   };
   if (op.gate_first) gate(x, part);
-  kernels_.run(NormCall{config_.norm, op.gate_first ? out : x, norm.weight, norm.bias,
+  kernels_.run(NormCall{config_.norm_of(op), op.gate_first ? out : x, norm.weight, norm.bias,
                         config_.eps_of(op), rows, width, out, gated_last ? part : whole,
                         config_.width(op.weight_width(), own) / width, tokens.count * read / rows});
   if (gated_last) gate(out, whole);

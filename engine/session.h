@@ -130,6 +130,8 @@ class Session {
   void run_add(const OpSpec& op, int layer, const TokenRange& tokens);
   void run_attention(const OpSpec& op, int layer, const TokenRange& tokens);
   void run_conv(const OpSpec& op, int layer, const TokenRange& tokens);
+  void run_index(const OpSpec& op, int layer, const TokenRange& tokens);
+  int32_t* indexed_row(int64_t token) { return indexed_.data() + token * config_.index.top_k; }
   void run_norm(const OpSpec& op, int layer, const TokenRange& tokens);
   struct Vectors {
     void* data;
@@ -184,6 +186,7 @@ class Session {
   Buffer<float> local_cos_sin_;  // local_rotary_dim(), of layers with local_rope
   Buffer<float> logits_;         // [1 or kLogitsTokens, n_vocab]
   std::vector<int32_t> expert_ids_;  // of the layer at hand, [n_tokens, n_used]
+  std::vector<int32_t> indexed_;     // of the last kIndex, [batch, top_k], as attention reads it
   Buffer<int32_t> expert_rows_;      // these three in the backend's memory
   Buffer<float> expert_inputs_;
   Buffer<float> expert_results_;

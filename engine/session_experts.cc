@@ -1,5 +1,7 @@
-// How a session runs the ops of experts: which of them each token uses, and their products.
+// How a session runs the ops that choose: which experts each token uses, and their products; which
+// positions it sees.
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "engine/session.h"
@@ -32,6 +34,30 @@ void Session::route(const OpSpec& op, int layer, const TokenRange& tokens) {
     kernels_.run(WeighCall{scores, ids, routing, n_tokens, values.data(), here, scales});
   }
   memory_.upload(values.data(), count * sizeof(float), value(op.out, layer, tokens.first));
+}
+
+// Which positions attention sees. On the host, which has to gather them.
+void Session::run_index(const OpSpec& op, int layer, const TokenRange& tokens) {
+  const IndexShape& shape = config_.index;
+  const int64_t n_keys = n_positions_ + tokens.first + tokens.count;
+  std::array<std::vector<float>, 3> copies;
+  const auto host = [&](size_t i, const void* values, int64_t count) {
+    if (memory_.on_host()) return static_cast<const float*>(values);
+    copies[i].resize(static_cast<size_t>(count));
+    memory_.download(values, copies[i].size() * sizeof(float), copies[i].data());
+    return static_cast<const float*>(copies[i].data());
+  };
+  const auto of_tokens = [&](size_t i) {
+    const Width width = find_spec(config_.layer(layer).ops, op.in[i])->width;
+    return host(i, value(op.in[i], layer, tokens.first), tokens.count * this->width(width, layer));
+  };
+  indexed_.resize(static_cast<size_t>(batch_ * shape.top_k));
+  int32_t* indexed = indexed_row(tokens.first);
+  kernels_.run(IndexCall{
+      of_tokens(0), of_tokens(1), host(2, kv_.of_other(layer).k, n_keys * shape.head_dim), shape,
+      n_positions_ + tokens.first, tokens.count, indexed, site(op.out, layer, tokens)});
+  const std::vector<float> values(indexed, indexed + tokens.count * shape.top_k);
+  memory_.upload(values.data(), values.size() * sizeof(float), value(op.out, layer, tokens.first));
 }
 
 // The inputs are brought into the order of the experts, each expert computes its own, and the

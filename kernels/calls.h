@@ -202,10 +202,36 @@ struct AttentionShape {
   }
 };
 
+// How a kIndex chooses positions.
+struct IndexShape {
+  int64_t n_heads = 0;
+  int64_t head_dim = 0;
+  int64_t top_k = 0;
+  bool operator==(const IndexShape&) const = default;
+};
+
+// The positions up to its own that each query at first_position .. first_position + n_tokens - 1
+// sees (DeepSeek-AI 2025): the top_k with the highest scores, sum_h weights[t, h] relu(q[t, h] k),
+// among equals the lowest; in ascending order, and -1 where there are fewer. Of all arrays, which
+// are on the host, sums are in double.
+struct IndexCall {
+  const float* q = nullptr;        // [n_tokens, n_heads, head_dim]
+  const float* weights = nullptr;  // [n_tokens, n_heads]
+  const float* k = nullptr;        // [first_position + n_tokens, head_dim]
+  IndexShape shape;
+  int64_t first_position = 0;
+  int64_t n_tokens = 0;
+  int32_t* indexed = nullptr;  // [n_tokens, top_k]
+  OpSite site = {};
+  bool relu = true;  // false: scores are not bounded below
+};
+
 // Causal attention of the queries q[n_tokens, n_heads, head_dim], which stand at positions
 // first_position .. first_position + n_tokens - 1, over the keys and values of all positions up
 // to their own. `sinks`, where there are any, are one score a head that takes its share of the
-// softmax and has no value (gpt-oss). out[n_tokens, n_heads, value_dim()].
+// softmax and has no value (gpt-oss). `indexed`, where it is not null, are the positions that each
+// query sees, in ascending order, and -1 behind them; on the host in every backend, of shapes
+// without a window. out[n_tokens, n_heads, value_dim()].
 struct AttentionCall {
   const float* q = nullptr;
   KvView kv;
@@ -214,7 +240,9 @@ struct AttentionCall {
   int64_t n_tokens = 0;
   float* out = nullptr;
   OpSite site = {};
-  const float* sinks = nullptr;  // [n_heads]
+  const float* sinks = nullptr;      // [n_heads]
+  const int32_t* indexed = nullptr;  // [n_tokens, n_indexed]
+  int64_t n_indexed = 0;
 
   // The queries from `first` on whose scores have one scale, at most `most` of them; that is the
   // part's own scale, for kernels that know no temperature.
@@ -222,6 +250,7 @@ struct AttentionCall {
     AttentionCall result = *this;
     result.q += first * shape.n_heads * shape.head_dim;
     result.out += first * shape.n_heads * shape.value_dim();
+    if (indexed != nullptr) result.indexed += first * n_indexed;
     result.first_position += first;
     result.shape.scale = shape.scale_at(result.first_position);
     result.shape.temperature = 0.0F;

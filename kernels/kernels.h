@@ -50,10 +50,15 @@ class Kernels {
   virtual void run(const AddCall& call) = 0;
   virtual void run(const SpreadCall& call) = 0;
   virtual void run(const MixCall& call) = 0;
-  // These two are computed in double on the host, by every backend.
+  // These are computed in double on the host, by every backend.
+  virtual void run(const IndexCall& call);
   virtual void run(const SelectCall& call);
   virtual void run(const WeighCall& call);
 };
+
+// An attention whose queries see some positions alone, by others of gathered keys and values: with
+// the bits of the same keys one after the other. For backends whose attention reads all.
+void run_indexed(Kernels& kernels, const AttentionCall& call);
 
 class ThreadPool;
 

@@ -77,6 +77,8 @@ struct Architecture {
   ActivationKind activation = ActivationKind::kSilu;
   PositionKind position = PositionKind::kRotary;
   RopePairing rope_pairing = RopePairing::kHalves;  // read only where position is kRotary
+  // Which elements of a head of kIndex an angle turns; the first rotary_dim of each are turned.
+  RopePairing index_pairing = RopePairing::kHalves;
   bool rotated_end = false;      // the last rotary_dim elements of a head are turned, not the first
   bool rope_freqs = false;       // may hold rope_freqs.weight, which divides the frequencies
   bool rope_long_short = false;  // may hold rope_factors_long.weight and rope_factors_short.weight

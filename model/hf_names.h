@@ -129,6 +129,7 @@ struct HfModel {
   bool adds_in_feed_forward = false;  // the module of a feed-forward adds the residual stream
   // Scalings of rotations have short_mscale and long_mscale, which multiply cosines and sines.
   bool own_mscales = false;
+  bool shared_indexer = false;  // layers may see the positions that an earlier one has chosen
 };
 
 std::span<const HfModel> hf_models();

@@ -109,6 +109,12 @@ constexpr std::string_view norm_eps(const Architecture& architecture) {
   return norm_eps(architecture.eps_of_other_norm ? NormKind::kRms : architecture.norm);
 }
 
+// Of kIndex: heads, their length, positions that it chooses; and whether each layer has one.
+inline constexpr std::string_view kIndexHeads = "attention.indexer.head_count";
+inline constexpr std::string_view kIndexKeyLength = "attention.indexer.key_length";
+inline constexpr std::string_view kIndexTopK = "attention.indexer.top_k";
+inline constexpr std::string_view kIndexTypes = "attention.indexer.types";
+
 // How many of the last layers read keys and values of earlier ones, and how long the embeddings are
 // that each layer has of its own.
 inline constexpr std::string_view kSharedKvLayers = "attention.shared_kv_layers";

@@ -131,7 +131,7 @@ constexpr OpSpec latent_norm(Checkpoint out, Checkpoint in, Width width, std::st
   op.own_eps = 1e-6;
   return op;
 }
-constexpr OpSpec heads(Checkpoint out, Width width, std::array<Checkpoint, 3> in, int n_inputs) {
+constexpr OpSpec heads(Checkpoint out, Width width, std::array<Checkpoint, 4> in, int n_inputs) {
   return {OpKind::kHeads, out, width, in, n_inputs, {}, Presence::kNever};
 }
 inline constexpr std::array<OpSpec, 3> kLatentKv = {
@@ -149,6 +149,38 @@ constexpr auto latent_attention(const auto& projections) {
               std::array{heads(C::kK, W::kKv, {C::kKvB, C::kKvA}, 2),
                          heads(C::kV, W::kValues, {C::kKvB}, 1)},
               rotary_attention(C::kQ, C::kK, Presence::kOptional));
+}
+
+// The same, of the positions alone that have the highest scores by queries and keys of its own
+// (DeepSeek-AI 2025), whose norm is a LayerNorm; or of those that an earlier layer has chosen.
+constexpr std::array<OpSpec, 7> indexer(Checkpoint latent) {
+  OpSpec k_norm =
+      qk_norm(C::kIndexKNorm, C::kIndexK, W::kIndexHead, "indexer.k_norm", W::kIndexHead);
+  k_norm.bias = Presence::kAlways;
+  k_norm.own_norm = NormKind::kLayer;
+  k_norm.own_eps = 1e-6;
+  return {linear(C::kIndexQ, latent, W::kIndexQ, "indexer.attn_q_b"),
+          linear(C::kIndexK, C::kAttnNorm, W::kIndexHead, "indexer.attn_k"),
+          k_norm,
+          rope(C::kIndexQRope, C::kIndexQ, W::kIndexQ),
+          rope(C::kIndexKRope, C::kIndexKNorm, W::kIndexHead),
+          linear(C::kIndexWeights, C::kAttnNorm, W::kIndexHeads, "indexer.proj"),
+          OpSpec{OpKind::kIndex,
+                 C::kIndexed,
+                 W::kIndexed,
+                 {C::kIndexQRope, C::kIndexWeights, C::kIndexKRope},
+                 3,
+                 {},
+                 Presence::kNever}};
+}
+constexpr auto indexed_attention(const auto& indexer) {
+  std::array<OpSpec, 4> attention = rotary_attention(C::kQ, C::kK, Presence::kOptional);
+  attention[2].in[3] = C::kIndexed;
+  attention[2].n_inputs = 4;
+  return join(kLatentQ,
+              std::array{heads(C::kK, W::kKv, {C::kKvB, C::kKvA}, 2),
+                         heads(C::kV, W::kValues, {C::kKvB}, 1), attention[0], attention[1]},
+              indexer, std::array{attention[2], attention[3]});
 }
 
 // A short convolution in the place of attention (LFM2, Liquid AI 2025).

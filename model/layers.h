@@ -280,6 +280,21 @@ inline constexpr LayerVariant kDeepseekVariants[] = {
     {.ops = kDeepseekLiteDense, .tensor = "attn_q", .without = "ffn_gate_inp"},
     {.ops = kDeepseekLite, .tensor = "attn_q"},
     {.ops = kDeepseekDense, .without = "ffn_gate_inp"}};
+
+inline constexpr auto kDsaAttention = indexed_attention(indexer(C::kQANorm));
+inline constexpr auto kDsaLayer = expert_layer(kDsaAttention, kRoutedAndShared);
+inline constexpr auto kDsaDense =
+    expert_layer(kDsaAttention, gated_ffn(C::kFfnNorm, Presence::kNever));
+inline constexpr auto kDsaShared =
+    expert_layer(indexed_attention(std::array<OpSpec, 0>()), kRoutedAndShared);
+inline constexpr auto kDsaSharedDense = expert_layer(indexed_attention(std::array<OpSpec, 0>()),
+                                                     gated_ffn(C::kFfnNorm, Presence::kNever));
+inline constexpr LayerVariant kDeepseek32Variants[] = {
+    {.ops = kDsaDense, .without = "ffn_gate_inp"}};
+inline constexpr LayerVariant kGlmDsaVariants[] = {
+    {.ops = kDsaSharedDense, .tensor = "ffn_gate", .without = "indexer.attn_k"},
+    {.ops = kDsaShared, .without = "indexer.attn_k"},
+    {.ops = kDsaDense, .without = "ffn_gate_inp"}};
 inline constexpr LayerVariant kMinicpm3Variants[] = {
     {.ops = kDeepseekLiteDense, .tensor = "attn_q"}};
 

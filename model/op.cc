@@ -16,7 +16,7 @@ Width input_width(std::span<const OpSpec> layer, const OpSpec& op) {
 }
 
 std::vector<OpPlace> inputs_of(std::span<const OpSpec> layer, int n_layers, OpPlace op,
-                               int kv_layer) {
+                               int kv_layer, int index_layer) {
   const auto output_of = [](int number) {
     return number < 0 ? OpPlace{Checkpoint::kEmbedding, -1} : OpPlace{Checkpoint::kOutput, number};
   };
@@ -31,7 +31,8 @@ std::vector<OpPlace> inputs_of(std::span<const OpSpec> layer, int n_layers, OpPl
     } else if (input == Checkpoint::kEmbedding) {
       places.push_back({input, -1});
     } else {
-      places.push_back({input, find_spec(layer, input) == nullptr ? kv_layer : op.layer});
+      const int other = input == Checkpoint::kIndexed ? index_layer : kv_layer;
+      places.push_back({input, find_spec(layer, input) == nullptr ? other : op.layer});
     }
   }
   return places;

@@ -21,7 +21,9 @@ enum class OpKind : uint8_t {
   kRope,        // turns each head by the rotary angles of its token
   kHeads,       // each head of parts of its inputs: its own part of the first, and what all heads
                 // share of the second
-  kAttention,   // of queries, keys and values
+  kIndex,       // the positions that attention may see: those with the highest scores, by queries,
+                // weights of their heads, and keys
+  kAttention,   // of queries, keys and values, at the positions of a kIndex where it reads one
   kConv,        // the first input times a sum over a few positions up to its own, an element at a
                 // time: of the product of the second and the third, with weights. Of one input,
                 // the network's activation of that sum of it
@@ -40,8 +42,8 @@ enum class OpKind : uint8_t {
 
 // Whether an op reads inputs at earlier positions, too: those from first_read_back() on.
 constexpr bool reads_back(OpKind kind) {
-  return kind == OpKind::kAttention || kind == OpKind::kConv || kind == OpKind::kDelta ||
-         kind == OpKind::kSsm;
+  return kind == OpKind::kAttention || kind == OpKind::kIndex || kind == OpKind::kConv ||
+         kind == OpKind::kDelta || kind == OpKind::kSsm;
 }
 
 // Whether what it reads of earlier positions is a state that a call carries on.
@@ -102,6 +104,11 @@ enum class Width : uint8_t {
   kLinearHead,
   kPle,       // embedding_length_per_layer_input
   kSsmGroup,  // values of the heads that read one key head, of kSsm
+  // Of kIndex: all heads of the queries; one; how many heads; how many positions it chooses.
+  kIndexQ,
+  kIndexHead,
+  kIndexHeads,
+  kIndexed,
 };
 
 // Whether it has a part for each of a token's experts.
@@ -122,12 +129,12 @@ inline constexpr std::string_view kSkipTensor = "ssm_d";
 
 // One op of a layer. As input, Checkpoint::kOutput stands for what enters the layer, and kEmbedding
 // for what enters the first. Keys and values that no op of the layer computes are those of an
-// earlier one.
+// earlier one, and so are the positions of a kIndex.
 struct OpSpec {
   OpKind kind = OpKind::kNorm;
   Checkpoint out = Checkpoint::kOutput;
   Width width = Width::kHidden;  // of the output
-  std::array<Checkpoint, 3> in = {};
+  std::array<Checkpoint, 4> in = {};
   int n_inputs = 1;
   // The tensor in the file, without "blk.N." and ".weight". Products of a layer that name the same
   // tensor share it: it has the rows of the first, then those of the next. Of kAttention: sinks. Of
@@ -137,9 +144,10 @@ struct OpSpec {
   Presence bias = Presence::kNever;
   // Of what a kNorm normalizes at a time: all, each head, or the first part of a wider input.
   Width norm_width = Width::kHidden;
-  bool weight_per_head = false;  // of a kNorm of heads: each head has weights of its own
-  bool if_present = false;       // only in layers whose tensor the file has
-  double own_eps = 0.0;          // of a kNorm, whatever the file says; 0: the file's
+  bool weight_per_head = false;           // of a kNorm of heads: each head has weights of its own
+  bool if_present = false;                // only in layers whose tensor the file has
+  double own_eps = 0.0;                   // of a kNorm, whatever the file says; 0: the file's
+  std::optional<NormKind> own_norm = {};  // of a kNorm that is of another kind than the others
   // Of a kActivation, whatever the file says. What a kNorm of two inputs gives is multiplied by
   // that of the second; with `gate_first`, what it is given.
   std::optional<ActivationKind> own_activation = {};
@@ -166,8 +174,10 @@ struct OpSpec {
   bool operator==(const OpSpec&) const = default;
 };
 
-// The number of the first input that an op of reads_back() reads at earlier positions.
+// The number of the first input that an op of reads_back() reads at earlier positions; those behind
+// it are read there, too, but for the positions of a kIndex, which are the query's own.
 constexpr int first_read_back(const OpSpec& op) {
+  if (op.kind == OpKind::kIndex) return 2;
   return has_state(op.kind) || op.n_inputs == 1 ? 0 : 1;
 }
 
@@ -178,10 +188,10 @@ const OpSpec* find_spec(std::span<const OpSpec> layer, Checkpoint checkpoint);
 Width input_width(std::span<const OpSpec> layer, const OpSpec& op);
 
 // What an op of a network of `n_layers` such layers reads, in the order of OpSpec::in; keys and
-// values that the layer does not compute are those of layer `kv_layer`. Empty for embeddings, and
-// for what the network does not compute.
+// values that the layer does not compute are those of layer `kv_layer`, the positions of a kIndex
+// those of `index_layer`. Empty for embeddings, and for what the network does not compute.
 std::vector<OpPlace> inputs_of(std::span<const OpSpec> layer, int n_layers, OpPlace op,
-                               int kv_layer = -1);
+                               int kv_layer = -1, int index_layer = -1);
 
 // The layer without the op that computes `checkpoint`: who read a rotation or norm reads its input;
 // who read a product does without it.

@@ -404,8 +404,8 @@ std::optional<Candidate> Search::candidate(const BoundMistake& mistake, const Tr
 
 void Search::try_fitted() {
   const OpKind kind = network_.kind_of(context_.target);
-  // The ids of experts are no numbers.
-  if (evidence_.is_of_log_probabilities() || kind == OpKind::kSelect) return;
+  const bool is_choice = kind == OpKind::kSelect || kind == OpKind::kIndex;  // ids are no numbers
+  if (evidence_.is_of_log_probabilities() || is_choice) return;
   std::vector<Fitted> all = fit_linear(evidence_, right_);
   const auto add = [&](std::vector<Fitted> more) {
     std::ranges::move(more, std::back_inserter(all));

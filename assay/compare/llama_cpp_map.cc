@@ -15,7 +15,9 @@
 //   and llama4 that of layers without rotation, so that its rotated Q has no place of its own.
 // - falcon computes the norm of the attention first, whether or not that is the only one.
 // - Of deepseek2, Q and K are whole heads only where the layer has `kv`; without it they are
-//   multiplied by parts of its matrix. A query of low rank has four records, another two.
+//   multiplied by parts of its matrix. A query of low rank has four records, another two. The
+//   heads of deepseek32 that choose positions are mixed behind their rotation, under the same name;
+//   the positions are those of all keys of a block, in the order of their scores.
 // - A shared expert has the names of a feed-forward without experts, and follows the others. What
 //   is called its output has been multiplied by its gate in qwen2moe alone.
 // - A router's biased product is called its probabilities where its softmax comes later (gpt-oss).
@@ -40,11 +42,11 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 {"regex": "attn_norm(?:_2)?-([0-9]+)", "to": "layer_{N}_attn_norm", "take": 0, "arch": ["falcon"]},
 {"regex": "attn_norm(?:_2)?-([0-9]+)", "to": "layer_{N}_ffn_norm", "take": 1, "optional": true, "arch": ["falcon"]},
 
-{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": -2, "arch": ["!afmoe", "!jais2", "!minicpm3", "!hy_v3", "!falcon-h1", "!phi3", "!gpt2", "!starcoder", "!stablelm", "!command-r", "!deepseek2", "!mistral4", "!gemma4", "!lfm2", "!lfm2moe", "!qwen35", "!qwen35moe", "!qwen3next", "!mpt", "!bloom", "!llama4", "!phimoe"]},
-{"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": -1, "arch": ["!afmoe", "!jais2", "!minicpm3", "!hy_v3", "!falcon-h1", "!phi3", "!gpt2", "!starcoder", "!exaone4", "!exaone-moe", "!smollm3", "!granitehybrid", "!nemotron_h", "!nemotron_h_moe", "!cohere2", "!cohere2moe", "!granite_swa", "!deepseek2", "!mistral4", "!gemma4", "!lfm2", "!lfm2moe", "!apertus", "!mpt", "!bloom", "!llama4", "!phimoe"]},
-{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": -2, "arch": ["!afmoe", "!jais2", "!minicpm3", "!hy_v3", "!hunyuan-moe", "!falcon-h1", "!gpt2", "!starcoder", "!stablelm", "!command-r", "!deepseek2", "!mistral4", "!gemma4", "!lfm2", "!lfm2moe", "!mpt", "!bloom", "!llama4"]},
-{"name": "Kcur-{N}", "to": "layer_{N}_k_rope", "take": -1, "arch": ["!afmoe", "!jais2", "!minicpm3", "!hy_v3", "!hunyuan-moe", "!falcon-h1", "!gpt2", "!starcoder", "!exaone4", "!exaone-moe", "!smollm3", "!granitehybrid", "!nemotron_h", "!nemotron_h_moe", "!cohere2", "!cohere2moe", "!granite_swa", "!deepseek2", "!mistral4", "!gemma4", "!lfm2", "!lfm2moe", "!apertus", "!mpt", "!bloom", "!llama4"]},
-{"name": "Vcur-{N}", "to": "layer_{N}_v", "take": -1, "arch": ["!deepseek2", "!mistral4", "!minicpm3", "!gemma4"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": -2, "arch": ["!afmoe", "!jais2", "!minicpm3", "!hy_v3", "!falcon-h1", "!phi3", "!gpt2", "!starcoder", "!stablelm", "!command-r", "!deepseek2", "!deepseek32", "!glm-dsa", "!mistral4", "!gemma4", "!lfm2", "!lfm2moe", "!qwen35", "!qwen35moe", "!qwen3next", "!mpt", "!bloom", "!llama4", "!phimoe"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": -1, "arch": ["!afmoe", "!jais2", "!minicpm3", "!hy_v3", "!falcon-h1", "!phi3", "!gpt2", "!starcoder", "!exaone4", "!exaone-moe", "!smollm3", "!granitehybrid", "!nemotron_h", "!nemotron_h_moe", "!cohere2", "!cohere2moe", "!granite_swa", "!deepseek2", "!deepseek32", "!glm-dsa", "!mistral4", "!gemma4", "!lfm2", "!lfm2moe", "!apertus", "!mpt", "!bloom", "!llama4", "!phimoe"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": -2, "arch": ["!afmoe", "!jais2", "!minicpm3", "!hy_v3", "!hunyuan-moe", "!falcon-h1", "!gpt2", "!starcoder", "!stablelm", "!command-r", "!deepseek2", "!deepseek32", "!glm-dsa", "!mistral4", "!gemma4", "!lfm2", "!lfm2moe", "!mpt", "!bloom", "!llama4"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k_rope", "take": -1, "arch": ["!afmoe", "!jais2", "!minicpm3", "!hy_v3", "!hunyuan-moe", "!falcon-h1", "!gpt2", "!starcoder", "!exaone4", "!exaone-moe", "!smollm3", "!granitehybrid", "!nemotron_h", "!nemotron_h_moe", "!cohere2", "!cohere2moe", "!granite_swa", "!deepseek2", "!deepseek32", "!glm-dsa", "!mistral4", "!gemma4", "!lfm2", "!lfm2moe", "!apertus", "!mpt", "!bloom", "!llama4"]},
+{"name": "Vcur-{N}", "to": "layer_{N}_v", "take": -1, "arch": ["!deepseek2", "!deepseek32", "!glm-dsa", "!mistral4", "!minicpm3", "!gemma4"]},
 {"name": "Qcur_normed-{N}", "to": "layer_{N}_q_norm", "arch": ["!exaone4", "!exaone-moe", "!llama4"]},
 {"name": "Kcur_normed-{N}", "to": "layer_{N}_k_norm", "arch": ["!exaone4", "!exaone-moe", "!llama4"]},
 {"name": "Qcur_pos-{N}", "to": "layer_{N}_q_rope", "arch": ["apertus", "gemma4"]},
@@ -136,9 +138,18 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 
 {"name": "q-{N}", "to": "layer_{N}_q_a", "take": -4, "optional": true, "arch": ["deepseek2", "mistral4", "minicpm3"]},
 {"name": "q-{N}", "to": "layer_{N}_q_a_norm", "take": -3, "optional": true, "arch": ["deepseek2", "mistral4", "minicpm3"]},
-{"name": "q-{N}", "to": "layer_{N}_q", "take": -1, "arch": ["deepseek2", "mistral4", "minicpm3"]},
-{"name": "kv_cmpr_pe-{N}", "to": "layer_{N}_kv_a", "arch": ["deepseek2", "mistral4"]},
-{"name": "kv_cmpr-{N}", "to": "layer_{N}_kv_a_norm", "take": -1, "arch": ["deepseek2", "mistral4"]},
+{"name": "q-{N}", "to": "layer_{N}_q", "take": -1, "arch": ["deepseek2", "deepseek32", "glm-dsa", "mistral4", "minicpm3"]},
+{"name": "kv_cmpr_pe-{N}", "to": "layer_{N}_kv_a", "arch": ["deepseek2", "deepseek32", "glm-dsa", "mistral4"]},
+{"name": "kv_cmpr-{N}", "to": "layer_{N}_kv_a_norm", "take": -1, "arch": ["deepseek2", "deepseek32", "glm-dsa", "mistral4"]},
+{"name": "qr-{N}", "to": "layer_{N}_q_a", "take": 0, "arch": ["deepseek32", "glm-dsa"]},
+{"name": "qr-{N}", "to": "layer_{N}_q_a_norm", "take": -1, "arch": ["deepseek32", "glm-dsa"]},
+{"name": "indexer_q-{N}", "to": "layer_{N}_index_q", "take": 0, "optional": true, "arch": ["deepseek32", "glm-dsa"]},
+{"name": "indexer_q-{N}", "to": "layer_{N}_index_q_rope", "take": 1, "optional": true, "arch": ["deepseek32", "glm-dsa"]},
+{"name": "indexer_k-{N}", "to": "layer_{N}_index_k", "take": 0, "optional": true, "arch": ["deepseek32", "glm-dsa"]},
+{"name": "indexer_k-{N}", "to": "layer_{N}_index_k_norm", "take": 1, "optional": true, "arch": ["deepseek32", "glm-dsa"]},
+{"name": "indexer_k-{N}", "to": "layer_{N}_index_k_rope", "take": 2, "optional": true, "arch": ["deepseek32", "glm-dsa"]},
+{"name": "indexer_weights-{N}", "to": "layer_{N}_index_weights", "take": 0, "optional": true, "arch": ["deepseek32", "glm-dsa"]},
+{"regex": "(indexer_score|top_k)-([0-9]+)", "to": null, "arch": ["deepseek32", "glm-dsa"]},
 {"name": "kv-{N}", "to": "layer_{N}_kv_b", "arch": ["deepseek2", "mistral4", "minicpm3"]},
 {"name": "Vcur_cont-{N}", "to": "layer_{N}_v", "arch": ["deepseek2", "mistral4"]},
 {"regex": "(?:Qcur|kv)-([0-9]+)", "to": "layer_{N}_q_rope", "take": -2, "optional": true, "arch": ["deepseek2", "mistral4"]},
@@ -169,11 +180,11 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 {"name": "ffn_moe_probs-{N}", "to": "layer_{N}_router", "arch": ["gpt-oss"]},
 {"name": "ffn_moe_topk-{N}", "to": "layer_{N}_experts"},
 {"regex": "ffn_moe_weights(?:_softmax|_norm|_scaled)?-([0-9]+)", "to": "layer_{N}_expert_weights", "take": -1, "arch": ["!gemma4"]},
-{"regex": "ffn_(?:moe_)?gate(?:_b|_biased)?-([0-9]+)", "to": "layer_{N}_ffn_gate", "take": -1, "arch": ["!granitemoe", "!granite_swa", "!cohere2moe", "!granitehybrid", "!deepseek2", "!glm4moe", "!dots1", "!mistral4", "!afmoe", "!hy_v3", "!hunyuan-moe", "!exaone-moe", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!gemma4", "!llama4"]},
-{"regex": "ffn_(?:moe_)?up(?:_b|_biased)?-([0-9]+)", "to": "layer_{N}_ffn_up", "take": -1, "arch": ["!nemotron_h_moe", "!phi3", "!glm4", "!granitemoe", "!granite_swa", "!cohere2moe", "!granitehybrid", "!deepseek2", "!glm4moe", "!dots1", "!mistral4", "!afmoe", "!hy_v3", "!hunyuan-moe", "!exaone-moe", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!gemma4", "!llama4"]},
+{"regex": "ffn_(?:moe_)?gate(?:_b|_biased)?-([0-9]+)", "to": "layer_{N}_ffn_gate", "take": -1, "arch": ["!granitemoe", "!granite_swa", "!cohere2moe", "!granitehybrid", "!deepseek2", "!deepseek32", "!glm-dsa", "!glm4moe", "!dots1", "!mistral4", "!afmoe", "!hy_v3", "!hunyuan-moe", "!exaone-moe", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!gemma4", "!llama4"]},
+{"regex": "ffn_(?:moe_)?up(?:_b|_biased)?-([0-9]+)", "to": "layer_{N}_ffn_up", "take": -1, "arch": ["!nemotron_h_moe", "!phi3", "!glm4", "!granitemoe", "!granite_swa", "!cohere2moe", "!granitehybrid", "!deepseek2", "!deepseek32", "!glm-dsa", "!glm4moe", "!dots1", "!mistral4", "!afmoe", "!hy_v3", "!hunyuan-moe", "!exaone-moe", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!gemma4", "!llama4"]},
 {"name": "ffn_up-{N}", "to": "layer_{N}_ffn_gate", "take": -1, "part": "1/2", "arch": ["phi3", "glm4"]},
 {"name": "ffn_up-{N}", "to": "layer_{N}_ffn_up", "take": -1, "part": "2/2", "arch": ["phi3", "glm4"]},
-{"regex": "ffn_(?:moe_)?(?:swiglu|swiglu_oai|geglu|gelu|xielu|sqr\\(relu\\)|gate_par)-([0-9]+)", "to": "layer_{N}_ffn_act", "take": -1, "arch": ["!nemotron_h_moe", "!granitemoe", "!granite_swa", "!cohere2moe", "!granitehybrid", "!deepseek2", "!glm4moe", "!dots1", "!mistral4", "!afmoe", "!hy_v3", "!hunyuan-moe", "!exaone-moe", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!gemma4", "!llama4"]},
+{"regex": "ffn_(?:moe_)?(?:swiglu|swiglu_oai|geglu|gelu|xielu|sqr\\(relu\\)|gate_par)-([0-9]+)", "to": "layer_{N}_ffn_act", "take": -1, "arch": ["!nemotron_h_moe", "!granitemoe", "!granite_swa", "!cohere2moe", "!granitehybrid", "!deepseek2", "!deepseek32", "!glm-dsa", "!glm4moe", "!dots1", "!mistral4", "!afmoe", "!hy_v3", "!hunyuan-moe", "!exaone-moe", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!gemma4", "!llama4"]},
 {"regex": "ffn_moe_down(?:_biased)?-([0-9]+)", "to": "layer_{N}_expert_out", "take": -1, "arch": ["!gemma4"]},
 {"regex": "ffn_(?:moe_)?geglu-([0-9]+)", "to": "layer_{N}_ffn_act", "take": 0, "arch": ["gemma4"]},
 {"regex": "ffn_(?:moe_)?geglu-([0-9]+)", "to": "layer_{N}_shared_act", "take": 1, "optional": true, "arch": ["gemma4"]},
@@ -183,7 +194,7 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 {"name": "ffn_moe-{N}", "to": "layer_{N}_routed_norm", "arch": ["gemma4"]},
 {"regex": "(?:ffn_out|ffn_moe_combined)-([0-9]+)", "to": "layer_{N}_ffn_out", "take": -1, "arch": ["gemma4"]},
 {"regex": "ffn_moe_(?:weights.*|down.*|gate_up)-([0-9]+)", "to": null, "arch": ["gemma4"]},
-{"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_ffn_out", "take": 0, "arch": ["!nemotron", "!nemotron_h", "!nemotron_h_moe", "!apertus", "!gemma4", "!granitemoe", "!granite_swa", "!cohere2moe", "!granitehybrid", "!deepseek2", "!glm4moe", "!dots1", "!mistral4", "!afmoe", "!hy_v3", "!hunyuan-moe", "!exaone-moe", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!llama4"]},
+{"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_ffn_out", "take": 0, "arch": ["!nemotron", "!nemotron_h", "!nemotron_h_moe", "!apertus", "!gemma4", "!granitemoe", "!granite_swa", "!cohere2moe", "!granitehybrid", "!deepseek2", "!deepseek32", "!glm-dsa", "!glm4moe", "!dots1", "!mistral4", "!afmoe", "!hy_v3", "!hunyuan-moe", "!exaone-moe", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!llama4"]},
 {"name": "ffn_down-{N}", "to": "layer_{N}_ffn_out", "arch": ["apertus"]},
 
 {"name": "ffn_moe_weighted-{N}", "to": "layer_{N}_expert_in", "arch": ["llama4"]},
@@ -191,16 +202,16 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 {"name": "ffn_moe_shexp-{N}", "to": "layer_{N}_shared_out", "arch": ["llama4"]},
 {"regex": "ffn_(?:out|moe_out_merged)-([0-9]+)", "to": "layer_{N}_ffn_out", "take": -1, "arch": ["llama4"]},
 
-{"regex": "ffn_(?:moe_)?gate-([0-9]+)", "to": "layer_{N}_ffn_gate", "take": 0, "arch": ["granitemoe", "granite_swa", "cohere2moe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4", "llama4"]},
-{"regex": "ffn_(?:moe_)?up-([0-9]+)", "to": "layer_{N}_ffn_up", "take": 0, "arch": ["granitemoe", "granite_swa", "cohere2moe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4", "llama4"]},
-{"regex": "ffn_(?:moe_)?swiglu-([0-9]+)", "to": "layer_{N}_ffn_act", "take": 0, "arch": ["granitemoe", "granite_swa", "cohere2moe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "llama4"]},
-{"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_routed_out", "take": -2, "optional": true, "arch": ["granitemoe", "granite_swa", "cohere2moe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next"]},
-{"regex": "ffn_(?:moe_)?gate-([0-9]+)", "to": "layer_{N}_shared_gate", "take": 1, "optional": true, "arch": ["granitemoe", "cohere2moe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4", "llama4"]},
-{"regex": "ffn_(?:moe_)?up-([0-9]+)", "to": "layer_{N}_shared_up", "take": 1, "optional": true, "arch": ["granitemoe", "cohere2moe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4", "llama4"]},
+{"regex": "ffn_(?:moe_)?gate-([0-9]+)", "to": "layer_{N}_ffn_gate", "take": 0, "arch": ["granitemoe", "granite_swa", "cohere2moe", "granitehybrid", "deepseek2", "deepseek32", "glm-dsa", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4", "llama4"]},
+{"regex": "ffn_(?:moe_)?up-([0-9]+)", "to": "layer_{N}_ffn_up", "take": 0, "arch": ["granitemoe", "granite_swa", "cohere2moe", "granitehybrid", "deepseek2", "deepseek32", "glm-dsa", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4", "llama4"]},
+{"regex": "ffn_(?:moe_)?swiglu-([0-9]+)", "to": "layer_{N}_ffn_act", "take": 0, "arch": ["granitemoe", "granite_swa", "cohere2moe", "granitehybrid", "deepseek2", "deepseek32", "glm-dsa", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "llama4"]},
+{"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_routed_out", "take": -2, "optional": true, "arch": ["granitemoe", "granite_swa", "cohere2moe", "granitehybrid", "deepseek2", "deepseek32", "glm-dsa", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next"]},
+{"regex": "ffn_(?:moe_)?gate-([0-9]+)", "to": "layer_{N}_shared_gate", "take": 1, "optional": true, "arch": ["granitemoe", "cohere2moe", "granitehybrid", "deepseek2", "deepseek32", "glm-dsa", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4", "llama4"]},
+{"regex": "ffn_(?:moe_)?up-([0-9]+)", "to": "layer_{N}_shared_up", "take": 1, "optional": true, "arch": ["granitemoe", "cohere2moe", "granitehybrid", "deepseek2", "deepseek32", "glm-dsa", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "gemma4", "llama4"]},
 {"regex": "ffn_(?:moe_)?up-([0-9]+)", "to": "layer_{N}_shared_gate", "take": 1, "part": "1/2", "optional": true, "arch": ["granite_swa"]},
 {"regex": "ffn_(?:moe_)?up-([0-9]+)", "to": "layer_{N}_shared_up", "take": 1, "part": "2/2", "optional": true, "arch": ["granite_swa"]},
-{"regex": "ffn_(?:moe_)?swiglu-([0-9]+)", "to": "layer_{N}_shared_act", "take": 1, "optional": true, "arch": ["granitemoe", "granite_swa", "cohere2moe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "llama4"]},
-{"regex": "ffn_shexp(?:_out)?-([0-9]+)", "to": "layer_{N}_shared_out", "arch": ["granitemoe", "granite_swa", "cohere2moe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe"]},
+{"regex": "ffn_(?:moe_)?swiglu-([0-9]+)", "to": "layer_{N}_shared_act", "take": 1, "optional": true, "arch": ["granitemoe", "granite_swa", "cohere2moe", "granitehybrid", "deepseek2", "deepseek32", "glm-dsa", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next", "llama4"]},
+{"regex": "ffn_shexp(?:_out)?-([0-9]+)", "to": "layer_{N}_shared_out", "arch": ["granitemoe", "granite_swa", "cohere2moe", "granitehybrid", "deepseek2", "deepseek32", "glm-dsa", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe"]},
 {"name": "ffn_shexp-{N}", "to": "layer_{N}_shared_out", "arch": ["qwen2moe", "qwen35moe", "qwen3next"]},
 {"name": "ffn_shexp_gate_inp-{N}", "to": "layer_{N}_shared_score", "arch": ["qwen2moe"]},
 {"name": "ffn_shexp_gate-{N}", "to": "layer_{N}_shared_weight", "arch": ["qwen2moe"]},
@@ -208,7 +219,7 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 {"name": "shared_expert_gate-{N}", "to": "layer_{N}_shared_score", "arch": ["qwen35moe", "qwen3next"]},
 {"name": "shared_expert_gate_sigmoid-{N}", "to": "layer_{N}_shared_weight", "arch": ["qwen35moe", "qwen3next"]},
 {"name": "ffn_shexp_gated-{N}", "to": "layer_{N}_shared_scaled", "arch": ["qwen35moe", "qwen3next"]},
-{"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_ffn_out", "take": -1, "arch": ["granitemoe", "granite_swa", "cohere2moe", "granitehybrid", "deepseek2", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next"]},
+{"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_ffn_out", "take": -1, "arch": ["granitemoe", "granite_swa", "cohere2moe", "granitehybrid", "deepseek2", "deepseek32", "glm-dsa", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe", "qwen2moe", "qwen35moe", "qwen3next"]},
 
 {"regex": "(?:ffn_post_norm|post_mlp_norm)-([0-9]+)", "to": "layer_{N}_post_ffn_norm"},
 {"name": "pe_in-{N}", "to": "layer_{N}_ffn_residual", "arch": ["gemma4"]},

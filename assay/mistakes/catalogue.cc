@@ -20,17 +20,18 @@ void change_rows(const Change& change, const OpContext& context, float* values, 
 const std::vector<Mistake>& mistake_catalogue() {
   static const std::vector<Mistake> catalogue = [] {
     std::vector<Mistake> all;
-    for (auto part : {embedding_mistakes(),    layer_embedding_mistakes(),
-                      norm_mistakes(),         norm_weight_mistakes(),
-                      norm_number_mistakes(),  linear_mistakes(),
-                      rope_mistakes(),         attention_mistakes(),
-                      conv_mistakes(),         linear_attention_mistakes(),
-                      ssm_mistakes(),          mixer_mistakes(),
-                      feed_forward_mistakes(), expert_mistakes(),
-                      residual_mistakes(),     multiplier_mistakes(),
-                      parallel_mistakes(),     fused_mistakes(),
-                      layer_mistakes(),        rounded_sum_mistakes(),
-                      output_mistakes(),       number_mistakes()}) {
+    for (auto part : {embedding_mistakes(),   layer_embedding_mistakes(),
+                      norm_mistakes(),        norm_weight_mistakes(),
+                      norm_number_mistakes(), linear_mistakes(),
+                      rope_mistakes(),        attention_mistakes(),
+                      conv_mistakes(),        linear_attention_mistakes(),
+                      ssm_mistakes(),         mixer_mistakes(),
+                      index_mistakes(),       feed_forward_mistakes(),
+                      expert_mistakes(),      residual_mistakes(),
+                      multiplier_mistakes(),  parallel_mistakes(),
+                      fused_mistakes(),       layer_mistakes(),
+                      rounded_sum_mistakes(), output_mistakes(),
+                      number_mistakes()}) {
       for (Mistake& mistake : part) all.push_back(std::move(mistake));
     }
     return all;
@@ -61,6 +62,7 @@ bool concerns(const Mistake& mistake, const Network& network, Op op) {
   const KernelHooks& edit = mistake.edit;
   const OpKind kind = network.kind_of(op);
   if (kind == OpKind::kSelect) return static_cast<bool>(edit.select);  // gives ids, not numbers
+  if (kind == OpKind::kIndex) return static_cast<bool>(edit.index);    // and this positions
   if (mistake.change || edit.after) return true;
   switch (kind) {
     case OpKind::kEmbedding:
@@ -94,6 +96,7 @@ bool concerns(const Mistake& mistake, const Network& network, Op op) {
     case OpKind::kMix:
       return static_cast<bool>(edit.mix);
     case OpKind::kSelect:
+    case OpKind::kIndex:
       break;
   }
   return false;

@@ -44,6 +44,7 @@ struct KernelHooks {
   Hook<RopeCall> rope = {};
   Hook<HeadsCall> heads = {};
   Hook<AttentionCall> attention = {};
+  Hook<IndexCall> index = {};
   Hook<ConvCall> conv = {};
   Hook<DeltaCall> delta = {};
   Hook<SsmCall> ssm = {};

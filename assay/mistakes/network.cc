@@ -28,19 +28,6 @@ void scale(const OpContext& context, const KernelHooks& hooks, float factor, Mat
              kernels);
 }
 
-// How many rows from `first` on matter and are of positions one after the other: those that an
-// attention computes at once.
-int64_t queries_from(const Inputs& inputs, int64_t first, int64_t n_rows) {
-  constexpr int64_t kMost = 128;
-  int64_t row = first;
-  while (row < n_rows && row < first + kMost &&
-         (inputs.wanted.empty() || inputs.wanted[static_cast<size_t>(row)]) &&
-         inputs.position_at(row) == inputs.position_at(first) + row - first) {
-    ++row;
-  }
-  return row - first;
-}
-
 }  // namespace
 
 void Network::set_layer(bool is_rotary, bool is_gated) {
@@ -67,6 +54,7 @@ bool Network::can_compute(Op op) const {
     case OpKind::kSpread:
     case OpKind::kMix:
     case OpKind::kHeads:
+    case OpKind::kIndex:
     case OpKind::kConv:
     case OpKind::kDelta:
     case OpKind::kSsm:
@@ -107,6 +95,7 @@ std::optional<int64_t> Network::columns(Op op, const std::vector<int64_t>& input
                      weights);
     }
     case OpKind::kHeads:
+    case OpKind::kIndex:
     case OpKind::kConv:
     case OpKind::kDelta:
     case OpKind::kSsm:
@@ -141,6 +130,9 @@ AttentionShape Network::attention_shape(Op op) const {
 }
 
 const RopeSettings& Network::rope_at(Op op) const {
+  if (op.checkpoint == Checkpoint::kIndexQRope || op.checkpoint == Checkpoint::kIndexKRope) {
+    return index_rope;
+  }
   const bool local = model != nullptr && model->config().layer(op.layer).local_rope;
   return local ? local_rope : *rope;
 }
@@ -165,6 +157,7 @@ NormCall Network::norm_call(Op op) const {
     call.width = config.width(spec->norm_width, own);
     call.n_weights = config.width(spec->weight_width(), own) / call.width;
     call.eps = config.eps_of(*spec);
+    call.kind = config.norm_of(*spec);
   }
   call.weight = weights.weight;
   call.bias = weights.bias;
@@ -335,22 +328,10 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
                  *reference_);
       return out;
     }
+    case OpKind::kIndex:
+      return of_index(context, hooks);
     case OpKind::kAttention: {
-      Matrix out(x[0]->rows, n_heads * heads(op).value_dim);
-      AttentionCall call{.kv = {KvType::kF32, x[1]->values.data(), x[2]->values.data()},
-                         .shape = attention_shape(op)};
-      if (model != nullptr) {
-        call.sinks = model->layers[static_cast<size_t>(op.layer)].extra.sinks;
-      }
-      for (int64_t t = 0; t < out.rows; t += std::max<int64_t>(call.n_tokens, 1)) {
-        call.n_tokens = queries_from(inputs, t, out.rows);
-        if (call.n_tokens == 0) continue;
-        check_interrupted();
-        call.q = x[0]->row(t);
-        call.first_position = inputs.position_at(t);
-        call.out = out.row(t);
-        run_hooked(hooks.attention, context, call, *reference_);
-      }
+      Matrix out = of_attention(context, hooks);
       scale(context, hooks, scale_at(op), out, *reference_);
       return out;
     }

@@ -64,6 +64,7 @@ struct Network {
   int64_t n_prompt = 0;  // tokens that go through it together; 0 where unknown
   std::optional<RopeSettings> rope;
   RopeSettings local_rope;          // of layers with LayerConfig::local_rope
+  RopeSettings index_rope;          // of the heads that choose positions
   std::vector<float> rope_factors;  // that the model's file states, of its frequencies
   std::optional<Activation> activation;
   std::optional<NormKind> norm;
@@ -112,8 +113,9 @@ struct Network {
   // What the op reads, in the order of Inputs::rows. Empty for the embedding.
   std::vector<Op> inputs(Op op) const {
     const bool in_model = model != nullptr && op.layer >= 0 && op.layer < n_layers;
-    const int kv_layer = in_model ? model->config().layer(op.layer).kv_layer : -1;
-    return inputs_of(layer(op.layer), n_layers, op, kv_layer);
+    if (!in_model) return inputs_of(layer(op.layer), n_layers, op);
+    const LayerConfig& own = model->config().layer(op.layer);
+    return inputs_of(own.ops, n_layers, op, own.kv_layer, own.index_layer);
   }
 
   // Whether it can be computed from its inputs.
@@ -159,6 +161,8 @@ struct Network {
   Matrix compute_hooked(const OpContext& context, const KernelHooks& hooks) const;
   Matrix look_up(const OpContext& context, const KernelHooks& hooks) const;
   Matrix look_up_of_layer(const OpContext& context, const KernelHooks& hooks) const;
+  Matrix of_attention(const OpContext& context, const KernelHooks& hooks) const;
+  Matrix of_index(const OpContext& context, const KernelHooks& hooks) const;
   Matrix of_convolution(const OpContext& context, const KernelHooks& hooks) const;
   Matrix of_state(const OpContext& context, const KernelHooks& hooks) const;
   void activate_in_place(const OpContext& context, const KernelHooks& hooks, const float* gate,

@@ -31,6 +31,12 @@ Network Network::of_model(const Model& model, int64_t n_positions) {
     network.rope->frequencies = rotary_frequencies(config, network.rope_factors);
     network.rope->base = config.rope_freq_base;
     network.rope->factor = config.rope_attn_factor;
+    if (config.index.n_heads > 0) {
+      network.index_rope = *network.rope;
+      network.index_rope.pairing = architecture.index_pairing;
+      network.index_rope.head_dim = config.index.head_dim;
+      network.index_rope.first_turned = 0;
+    }
     if (config.local_rope_freq_base > 0.0) {
       network.local_rope = *network.rope;
       const auto local = std::ranges::find(config.layers, true, &LayerConfig::local_rope);

@@ -133,6 +133,13 @@ void FaultyKernels::run(const MixCall& call) {
   run_edited(&KernelHooks::mix, call, call.n_tokens * call.width);
 }
 
+void FaultyKernels::run(const IndexCall& call) {
+  run_on_host(&KernelHooks::index, call);
+  std::vector<float> positions(call.indexed, call.indexed + call.n_tokens * call.shape.top_k);
+  keep({call.site.checkpoint, call.site.layer},
+       {positions.data(), call.n_tokens, call.shape.top_k, call.site.first_position});
+}
+
 void FaultyKernels::run(const SelectCall& call) {
   run_on_host(&KernelHooks::select, call);
   std::vector<float> ids(call.ids, call.ids + call.n_tokens * call.routing.n_used);

@@ -36,6 +36,7 @@ class FaultyKernels : public Kernels {
   void run(const HeadsCall& call) override;
   void run(const StoreKvCall& call) override;
   void run(const AttentionCall& call) override;
+  void run(const IndexCall& call) override;
   void run(const ConvCall& call) override;
   void run(const DeltaCall& call) override;
   void run(const SsmCall& call) override;

@@ -42,7 +42,8 @@ bool LogProbe::wants(Checkpoint checkpoint, int layer) {
 void LogProbe::observe(Checkpoint checkpoint, int layer, int64_t first_token_idx, int64_t n_tokens,
                        int64_t width, const float* values) {
   const std::string name = checkpoint_name(checkpoint, layer);
-  const char* dtype = checkpoint == Checkpoint::kExperts ? "i32" : "f32";
+  const bool is_whole = checkpoint == Checkpoint::kExperts || checkpoint == Checkpoint::kIndexed;
+  const char* dtype = is_whole ? "i32" : "f32";
   for (int64_t t = 0; t < n_tokens; ++t) {
     writer_.write(name, first_token_idx + t, {values + t * width, static_cast<size_t>(width)},
                   dtype);

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json_file.h"
 #include "engine/hf/expert_config.h"
+#include "engine/hf/indexer.h"
 #include "engine/hf/json_object.h"
 #include "engine/hf/keys.h"
 #include "engine/hf/linear_attention.h"
@@ -234,6 +235,7 @@ void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
   }
   read_linear_attention(object, config, keys);
   read_mamba(object, config, keys);
+  read_indexer(object, config, keys);
   read_scales(object, config);
 }
 

@@ -69,6 +69,7 @@ struct HfConfig {
   bool has_q_lora = false;         // of latent attention: q is the product of a latent vector
   bool keys_as_values = false;     // in layers without a window
   std::vector<bool> windowed;      // each layer's; empty: as the architecture has it
+  std::vector<bool> indexed;       // whether a layer chooses positions; empty: all do, or none
   bool parallel_residual = false;  // attention and feed-forward read the same input
   HfParts parts;
   // Of the tensors that GGUF files have multiplied by numbers of config.json.

@@ -171,6 +171,9 @@ bool has_part(const HfConfig& config, int64_t layer, std::string_view tensor) {
     return parts.feeds_forward.empty() || parts.feeds_forward[static_cast<size_t>(layer)];
   }
   if (tensor == "ffn_gate_shexp" || tensor == "ffn_up_shexp") return config.shares_expert;
+  if (tensor.starts_with("indexer.") && !config.indexed.empty()) {
+    return config.indexed[static_cast<size_t>(layer)];
+  }
   if (tensor == "attn_sinks" && config.model->windowed_sinks) {
     return config.windowed[static_cast<size_t>(layer)];
   }
@@ -178,6 +181,7 @@ bool has_part(const HfConfig& config, int64_t layer, std::string_view tensor) {
 }
 
 bool is_of_other_layers(const HfConfig& config, const OpSpec& op, int64_t layer) {
+  if (op.tensor.starts_with("indexer.")) return !has_part(config, layer, op.tensor);
   if (!config.model->shared_mlp) return false;
   const bool has_experts = config.parts.experts[static_cast<size_t>(layer)];
   const bool is_dense =

@@ -56,6 +56,7 @@ std::vector<bool> windowed_layers(const ConfigObject& object, const HfConfig& co
   const bool has_conv = has_checkpoint(*config.architecture, Checkpoint::kConv);
   const bool has_linear = has_checkpoint(*config.architecture, Checkpoint::kDelta);
   const bool has_mamba = has_checkpoint(*config.architecture, Checkpoint::kSsm);
+  const bool is_indexed = has_checkpoint(*config.architecture, Checkpoint::kIndexed);
   for (const std::string& type : layer_types(object)) {
     const bool may_be_ffn = has_layers_without_feed_forward(*config.architecture);
     const bool is_ffn = is_feed_forward(type) || is_of_experts(type);
@@ -64,7 +65,7 @@ std::vector<bool> windowed_layers(const ConfigObject& object, const HfConfig& co
       continue;
     }
     if (type != names.type && type != "full_attention" && !(has_conv && type == kConvLayer) &&
-        !(has_linear && type == kLinearLayer)) {
+        !(has_linear && type == kLinearLayer) && !(is_indexed && type == "indexed_attention")) {
       object.refuse("layer_types", fmt::format("has a layer of type '{}'", type),
                     fmt::format("Assay computes full_attention and {}", names.type));
     }

@@ -298,6 +298,7 @@ void CpuKernels::run(const RopeCall& call) {
 }
 
 void CpuKernels::run(const AttentionCall& a) {
+  if (a.indexed != nullptr) return run_indexed(*this, a);
   for (int64_t done = 0; done < a.n_tokens;) {
     const AttentionCall part = a.part(done, a.n_tokens);
     attend(part);

@@ -166,6 +166,7 @@ void DeviceKernels::run_in_library(std::span<const MatmulCall> calls) {
 }
 
 void DeviceKernels::run(const AttentionCall& call) {
+  if (call.indexed != nullptr) return run_indexed(*this, call);
   const AttentionShape& shape = call.shape;
   const int64_t keys = attention_keys(shape, call.first_position, call.n_tokens);
   int64_t at_once =

@@ -197,6 +197,13 @@ std::vector<int64_t> rows_of(int64_t n_keys, const std::function<int64_t(int64_t
   return rows;
 }
 
+// Whether the key is among those that the query may see.
+bool is_indexed(const AttentionCall& call, int64_t token, int64_t key) {
+  if (call.indexed == nullptr) return true;
+  const int32_t* row = call.indexed + token * call.n_indexed;
+  return std::find(row, row + call.n_indexed, key) != row + call.n_indexed;
+}
+
 // The keys that each query reads, in the order of those that it sees.
 std::vector<std::vector<int64_t>> seen_keys(const AttentionCall& call,
                                             const AttentionVariant& variant) {
@@ -206,7 +213,7 @@ std::vector<std::vector<int64_t>> seen_keys(const AttentionCall& call,
     for (int64_t key = 0; key < variant.n_keys; ++key) {
       const bool seen =
           variant.sees ? variant.sees(position, key) : is_seen(position, key, call.shape);
-      if (!seen) continue;
+      if (!seen || !is_indexed(call, t, key)) continue;
       all[static_cast<size_t>(t)].push_back(variant.read ? variant.read(position, key) : key);
     }
   }

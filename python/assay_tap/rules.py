@@ -69,6 +69,17 @@ def has_own_heads(config):
     return getattr(config, "is_heterogeneous", False)
 
 
+def ascending(positions, most):
+    """[sequences, tokens, n] of positions in any order, of which some may be later than the token's own, as
+    [sequences * tokens, most]: in order, and -1 behind them.
+    """
+    own = positions.new_ones(positions.shape[1]).cumsum(0)[:, None] - 1
+    rows = positions.new_full((*positions.shape[:2], most), 1 << 30)
+    rows[..., : positions.shape[-1]] = positions.masked_fill(positions > own, 1 << 30)
+    rows = rows.sort(dim=-1).values
+    return rows.masked_fill(rows == 1 << 30, -1).flatten(0, 1)
+
+
 def join_heads(tensor):
     """[sequences, heads, tokens, head_dim] as [sequences * tokens, heads * head_dim]."""
     return tensor.transpose(1, 2).flatten(2).flatten(0, 1)
@@ -118,6 +129,8 @@ class _Layer:
             return whole if module in self._modules else None
         if kind == "heads":
             return self._parts_of_heads(out, *inputs)
+        if out in ("index_q_rope", "index_k_rope", "indexed"):
+            return self._of_indexer(out, *inputs)
         if kind == "rope" and self._has("kv_b"):
             return self._rotated_end(out)
         if kind == "rope":
@@ -352,6 +365,28 @@ class _Layer:
 
         return replace(calls, change=change, beside=self._rules["q"])
 
+    def _of_indexer(self, out, *inputs):
+        """What the module computes that chooses the positions that attention sees."""
+        if "index_q" not in self._rules:
+            return None
+        indexer = self._rules["index_q"].module.rpartition(".")[0]
+        if out == "indexed":
+            most = min(self._config.index_topk, self._config.max_position_embeddings)
+            return Rule(indexer, "", change=lambda value: ascending(value, most))
+        adjacent = self._network.get("index_adjacent", False)
+
+        def change(result, plain):
+            rows = result[out == "index_k_rope"].flatten(0, 1)
+            size = rows.shape[-1]
+            if adjacent:
+                rows = rows.unflatten(-1, (2, -1)).transpose(-1, -2).flatten(-2)
+            heads = first(plain).reshape(*rows.shape[:2], -1).clone()
+            heads[..., :size] = rows
+            return heads.flatten(1)
+
+        rotation = self._network["rotation"] if adjacent else "apply_rotary_pos_emb"
+        return Rule(indexer, "", calls=rotation, change=change, beside=self._rules[inputs[0]])
+
     def _rotation(self, out, of):
         """Rotated q or k. Where only a part of each head is given to the function, the rest stays as it was."""
         alone = "rotated_alone" in self._network
@@ -410,7 +445,7 @@ def _describes(network, modules, parameters):
 
 def _as_rotated(network, config):
     """deepseek_v3 can be told to rotate halves of a head: by the usual function, and they stay in that order."""
-    if "rotated_to_halves" not in network or config.rope_interleave:
+    if "rotated_to_halves" not in network or getattr(config, "rope_interleave", True):
         return network
     rest = {name: value for name, value in network.items() if name != "rotated_to_halves"}
     return rest | {"rotation": "apply_rotary_pos_emb"}

@@ -18,7 +18,8 @@ TINY |= dict(num_key_value_heads=2, pad_token_id=None, bos_token_id=None, eos_to
 OWN_NAMES = dict.fromkeys(("gpt2", "gpt_bigcode"), dict(n_inner=48, n_positions=64))
 ROUTED_LATENT = ("deepseek_v2", "deepseek_v3", "glm4_moe_lite", "mistral4")
 LATENT = ("youtu", "minicpm3", *ROUTED_LATENT)
-ROUTED = ("glm4_moe", "dots1", "solar_open", *ROUTED_LATENT)
+INDEXED = ("deepseek_v32", "glm_moe_dsa")  # latent, too
+ROUTED = ("glm4_moe", "dots1", "solar_open", *ROUTED_LATENT, *INDEXED)
 EXPERTS = ("mixtral", "qwen3_moe", "olmoe", "granitemoe", "gpt_oss", "minimax_m2", "ernie4_5_moe", "qwen2_moe")
 EXPERTS += ("mimo_v2_flash", "cohere2_moe", "granitemoeshared", "granitemoe_swa")
 EXPERTS += ("mellum", "afmoe", "hy_v3", "lfm2_moe", "qwen3_5_moe_text", "qwen3_next", "granitemoehybrid", *ROUTED)
@@ -62,7 +63,9 @@ OWN_NAMES["phimoe"] = dict(num_local_experts=4, lm_head_bias=True, attention_bia
 OWN_NAMES["mpt"] = dict(d_model=32, n_heads=4, n_layers=2, max_seq_len=64)
 OWN_NAMES["mamba2"] = dict(num_heads=4, head_dim=16, state_size=8, n_groups=2, chunk_size=4)
 SIZES = dict(q_lora_rank=20, kv_lora_rank=16, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10)
-OWN_NAMES |= {kind: OWN_NAMES.get(kind, {}) | SIZES | dict(num_key_value_heads=4) for kind in LATENT}
+OWN_NAMES |= {kind: OWN_NAMES.get(kind, {}) | SIZES | dict(num_key_value_heads=4) for kind in (*LATENT, *INDEXED)}
+INDEX = dict(index_topk=3, index_n_heads=3, index_head_dim=12)
+OWN_NAMES |= {kind: OWN_NAMES[kind] | INDEX | dict(mlp_layer_types=["sparse"] * 2) for kind in INDEXED}
 SCALES = dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=2.5)
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6]
 HAS_OWN_HEAD_DIM = ("bloom", "falcon", "mistral4", "minicpm3", "mpt", "phimoe", "gpt_neox", "gpt2", "gpt_bigcode", "phi", "stablelm")  # hidden_size / heads

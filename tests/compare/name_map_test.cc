@@ -125,7 +125,7 @@ TEST_F(NameMapTest, LlamaCppHasOneChoiceOfEachCheckpoint) {
   }
   EXPECT_THAT(error_of([] { NameMap::load("llama.cpp:arch=mamba"); }),
               HasSubstr("A is one of afmoe, apertus, arcee, bloom, cohere2, cohere2moe, command-r, "
-                        "deepseek2, dots1, ernie4_5"));
+                        "deepseek2, deepseek32, dots1"));
 }
 
 // Breaks if an architecture of Assay's were left out of the map, or had the names of another: what

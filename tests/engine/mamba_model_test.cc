@@ -114,7 +114,7 @@ TEST_F(ModelOfMamba, StandsBesideAttention) {
   EXPECT_EQ(cache.beside_bytes(0, 5), 5U * 20 * 4) << "as f32, whatever keys are kept as";
   EXPECT_EQ(cache.state_bytes(0), 4U * 3 * 2 * 4);
   EXPECT_EQ(cache.type(0), KvType::kF16);
-  EXPECT_EQ(cache.of_convolution(0).type, KvType::kF32);
+  EXPECT_EQ(cache.of_other(0).type, KvType::kF32);
   tiny.tensors["blk.0.ssm_norm.weight"] = {{4, 2}};
   tiny.write(path());
   const Model normed(std::make_shared<Gguf>(path()));

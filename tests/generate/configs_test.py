@@ -41,6 +41,7 @@ LATENT = OF_HEADS | {
     **{"n_routed_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "n_shared_experts": 1},
     **{"first_k_dense_replace": 1, "n_group": 4, "topk_group": 2},
 }
+INDEXER = {"index_topk": 4, "index_n_heads": 16, "index_head_dim": 16}  # so many that no two scores are 0
 SIGMOID = {
     **{"n_routed_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "n_shared_experts": 1},
     **{"first_k_dense_replace": 1, "n_group": 4, "topk_group": 2},
@@ -131,6 +132,8 @@ OF_TYPE = {
     "dots1": SIGMOID,
     "solar_open": SIGMOID | {"head_dim": 16},
     "glm4_moe_lite": LATENT,
+    "deepseek_v32": LATENT | INDEXER,
+    "glm_moe_dsa": LATENT | INDEXER,
     "youtu": OF_HEADS,
     "minicpm3": OF_HEADS
     | {

@@ -14,11 +14,11 @@ KEYS = {"feature", "group", "title", "states", "config", "seed", "tensors", "tok
 # The names of causes that `assay compare` gives, and `tied_head`: the embedding for the output matrix, or the reverse.
 CAUSES = set(
     """rope_pairing rope_position rope_base rope_scaling rope_attention_factor rope_dimensions rope_missing
-    rope_unwanted attention_scale attention_mask attention_window attention_softcap attention_sinks gqa_map kv_shift
-    head_order qk_norm transpose gate_up_swapped activation_kind eps norm_kind norm_order norm_weight_plus_one
-    bias_missing residual residual_multiplier parallel_residual embedding_scale logit_scale logit_softcap experts_used
-    router_weights router_scale shared_expert expert_order scale sign token_shift row_shift rounding quant_block
-    delta_rule ssm mixer layer_scale layer_embedding alibi_slopes tied_head""".split()
+    rope_unwanted attention_scale attention_mask attention_window attention_softcap attention_sinks attention_indexed
+    gqa_map kv_shift head_order qk_norm transpose gate_up_swapped activation_kind eps norm_kind norm_order
+    norm_weight_plus_one bias_missing residual residual_multiplier parallel_residual embedding_scale logit_scale
+    logit_softcap experts_used router_weights router_scale shared_expert expert_order scale sign token_shift row_shift
+    rounding quant_block delta_rule ssm mixer layer_scale layer_embedding alibi_slopes tied_head""".split()
 )
 SIZES = {"F32": 4, "BF16": 2, "F16": 2}
 # Of a row's elements that stand together in the GGUF file; the folder has float32 in their place.

@@ -53,6 +53,8 @@ std::string_view kind_name(OpKind kind) {
       return "rope";
     case OpKind::kHeads:
       return "heads";
+    case OpKind::kIndex:
+      return "index";
     case OpKind::kAttention:
       return "attention";
     case OpKind::kConv:
@@ -158,6 +160,8 @@ std::string model_text(const HfModel& model, const Architecture& architecture,
       {"rotated_alone", model.rotated_alone},
       {"rotated_by_tokens", model.rotated_by_tokens},
       {"heads_first", model.heads_first},
+      {"index_adjacent", has_checkpoint(architecture, Checkpoint::kIndexed) &&
+                             architecture.index_pairing == RopePairing::kAdjacent},
       {"router_gives_scores", model.router_gives_scores},
       {"transposed", model.transposed},
       {"norm_plus_one", model.norm_plus_one}};
@@ -204,6 +208,7 @@ scales: (tensor, attribute of the config, index in it or -1, op or "" for all th
     of Mamba-2, counted from 1, or 0 for all
 grouped_value_heads: files have the value heads of linear attention in groups that read one key head, as transformers has
 heads_first: norms of q and k are given [heads, tokens, head_dim]
+index_adjacent: heads that choose positions are rotated by that function, and not by apply_rotary_pos_emb
 router_gives_scores: the output of a router is the chosen experts' weights, and then the logits
 transposed: weights of linear modules are [inputs, outputs]
 norm_plus_one: norms add 1 to their weights

@@ -9,9 +9,10 @@ round them. No two sizes are equal, since some engines choose what to do with a 
 """
 
 from .base_parts import ABSENT, GEMMA, LAYER, LINEAR, MAMBA, NO_CAP, RMS, ROOT, TIED, UNTIED, common
+from .bases_latent import LATENT_BASES
 from .case import merged
 
-BASES = {
+BASES = LATENT_BASES | {
     "llama": common(
         "LlamaForCausalLM", "llama", **RMS, rope_theta=10000.0, rope_scaling=None, attention_bias=False,
         mlp_bias=False, **UNTIED
@@ -282,43 +283,6 @@ BASES = {
         ),
         **UNTIED
     ),
-    "deepseek_v2": common(
-        "DeepseekV2ForCausalLM", "deepseek_v2", **RMS | dict(rms_norm_eps=1e-6), num_key_value_heads=2,
-        first_k_dense_replace=1, kv_lora_rank=32, q_lora_rank=40, qk_nope_head_dim=48, qk_rope_head_dim=16,
-        v_head_dim=32, n_routed_experts=4, n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=80,
-        moe_layer_freq=1, topk_method="greedy", n_group=1, topk_group=1, routed_scaling_factor=1.0,
-        norm_topk_prob=False, scoring_func="softmax", attention_bias=False, rope_theta=10000.0, 
-        rope_scaling=dict(
-            type="yarn", factor=1.0, beta_fast=32, beta_slow=1, original_max_position_embeddings=512, mscale=1.0,
-            mscale_all_dim=1.0
-        ),
-        **UNTIED
-    ),
-    "deepseek_v3": common(
-        "DeepseekV3ForCausalLM", "deepseek_v3", **RMS | dict(rms_norm_eps=1e-6), num_key_value_heads=2,
-        first_k_dense_replace=1, kv_lora_rank=32, q_lora_rank=40, qk_nope_head_dim=48, qk_rope_head_dim=16,
-        v_head_dim=32, n_routed_experts=8, n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=80,
-        moe_layer_freq=1, topk_method="noaux_tc", n_group=1, topk_group=1, routed_scaling_factor=1.0,
-        norm_topk_prob=True, scoring_func="sigmoid", attention_bias=False, rope_theta=10000.0, rope_scaling=None,
-        **UNTIED
-    ),
-    "glm4_moe_lite": common(
-        "Glm4MoeLiteForCausalLM", "glm4_moe_lite", **RMS, num_key_value_heads=2, first_k_dense_replace=1,
-        mlp_layer_types=["dense", "sparse"], kv_lora_rank=32, q_lora_rank=40, qk_nope_head_dim=48, qk_rope_head_dim=16,
-        v_head_dim=64, n_routed_experts=4, n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=80, topk_method="noaux_tc", n_group=1,
-        topk_group=1, routed_scaling_factor=1.0, norm_topk_prob=True, scoring_func="sigmoid", attention_bias=False,
-        rope_theta=10000.0, rope_scaling=None, num_nextn_predict_layers=0, **UNTIED
-    ),
-    "youtu": common(
-        "YoutuForCausalLM", "youtu", **RMS, num_key_value_heads=2, kv_lora_rank=32, q_lora_rank=40,
-        qk_nope_head_dim=48, qk_rope_head_dim=16, v_head_dim=64, attention_bias=False, rope_interleave=True,
-        rope_theta=10000.0, rope_scaling=None, **UNTIED
-    ),
-    "minicpm3": common(
-        "MiniCPM3ForCausalLM", "minicpm3", **RMS, num_key_value_heads=2, kv_lora_rank=32, q_lora_rank=40,
-        qk_nope_head_dim=48, qk_rope_head_dim=16, v_head_dim=32, attention_bias=False, rope_theta=10000.0,
-        rope_scaling=None, scale_emb=1, scale_depth=1.4142135623730951, dim_model_base=64, **TIED
-    ),
     "jais2": common(
         "Jais2ForCausalLM", "jais2", **LAYER, head_dim=32, hidden_act="relu2", attention_bias=True, mlp_bias=True,
         rope_theta=10000.0, rope_scaling=None, **UNTIED
@@ -334,15 +298,6 @@ BASES = {
     "helium": common(
         "HeliumForCausalLM", "helium", **RMS, head_dim=32, attention_bias=False, mlp_bias=False, rope_theta=10000.0,
         rope_scaling=None, **UNTIED
-    ),
-    "mistral4": common(
-        "Mistral4ForCausalLM", "mistral4", **RMS, num_key_value_heads=2, first_k_dense_replace=0, kv_lora_rank=32,
-        q_lora_rank=40, qk_nope_head_dim=48, qk_rope_head_dim=16, v_head_dim=32, n_routed_experts=4, n_shared_experts=1,
-        num_experts_per_tok=2, moe_intermediate_size=80, n_group=1, topk_group=1, routed_scaling_factor=1.0,
-        norm_topk_prob=True, attention_bias=False, rope_interleave=True, rope_parameters=dict(
-            type="yarn", rope_type="yarn", rope_theta=10000.0, factor=1.0, original_max_position_embeddings=512,
-            beta_fast=32.0, beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.125
-        ), **UNTIED
     ),
     "afmoe": common(
         "AfmoeForCausalLM", "afmoe", **RMS, num_hidden_layers=4, head_dim=32, rope_theta=10000.0, rope_scaling=None,
@@ -449,7 +404,8 @@ BASES = {
     "mimo_v2_flash": common(
         "MiMoV2FlashForCausalLM", "mimo_v2_flash", hidden_act="silu", layernorm_epsilon=1e-5, num_hidden_layers=3,
         num_attention_heads=4, head_dim=32, v_head_dim=16, attention_value_scale=1.0, attention_bias=False,
-        partial_rotary_factor=0.334, rope_theta=5000000, swa_rope_theta=10000, sliding_window=512,
+        partial_rotary_factor=0.334, rope_theta=5000000, swa_rope_theta=10000,
+        sliding_window=513, sliding_window_size=512,
         layer_types=["full_attention", "sliding_attention", "full_attention"], hybrid_layer_pattern=[0, 1, 0],
         swa_num_attention_heads=4, swa_num_key_value_heads=2, swa_head_dim=32, swa_v_head_dim=16,
         add_full_attention_sink_bias=False, add_swa_attention_sink_bias=True, n_routed_experts=4, n_shared_experts=None,

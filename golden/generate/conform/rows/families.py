@@ -3,12 +3,12 @@
 from ..bases import config
 from ..case import Row, ignored, misread
 from .family_mistakes import (
-    ALL_DIMENSIONS, ALL_EXPERTS, ALL_ROTATED, BASE_10000, BASE_OF_PARAMETERS, CHANGED_WEIGHTS, ERF, FALCON_H1_SCALES,
-    GELU_ERF, GEMMA4_EMBEDDINGS, GEMMA4_EXPERTS, GRANITE, GRANITE_SWA, HALF_A_SHARED_EXPERT, LINEAR_ATTENTION, LLAMA3,
-    LLAMA4, LONGROPE, MAMBA, MINISTRAL, NO_ALPHA, NO_BIASES, NO_CHOICE_BIAS, NO_HEAD_NORMS, NO_HUNYUAN_NORMS,
-    NO_LOGIT_SCALE, NO_NORM_WEIGHTS, NO_ROUTED_SCALE, NO_SHARED_EXPERT, NO_SHARED_EXPERTS, NO_SHARED_MLP, NO_SINKS,
-    NO_WINDOW, OF_GRANITE_SWA, ONE_EXPERT, PHI_MSCALE, SCALES, SHARED_GATE, SOFTCAPS, SOFTPLUS_IS_1,
-    UNCHANGED_WEIGHTS, mimo_rotation,
+    ALL_DIMENSIONS, ALL_EXPERTS, ALL_ROTATED, AS_DEEPSEEK_V32, AS_GLM_5, BASE_10000, BASE_OF_PARAMETERS,
+    CHANGED_WEIGHTS, ERF, FALCON_H1_SCALES, GELU_ERF, GEMMA4_EMBEDDINGS, GEMMA4_EXPERTS, GRANITE, GRANITE_SWA,
+    HALF_A_SHARED_EXPERT, INDEXER, LINEAR_ATTENTION, LLAMA3, LLAMA4, LONGROPE, MAMBA, MINISTRAL, NO_ALPHA, NO_BIASES,
+    NO_CHOICE_BIAS, NO_HEAD_NORMS, NO_HUNYUAN_NORMS, NO_LOGIT_SCALE, NO_NORM_WEIGHTS, NO_ROUTED_SCALE,
+    NO_SHARED_EXPERT, NO_SHARED_EXPERTS, NO_SHARED_MLP, NO_SINKS, NO_WINDOW, OF_GRANITE_SWA, ONE_EXPERT, PHI_MSCALE,
+    SCALES, SHARED_GATE, SOFTCAPS, SOFTPLUS_IS_1, UNCHANGED_WEIGHTS, WIDE, mimo_rotation,
 )
 
 GROUP = "model families"
@@ -260,6 +260,14 @@ FAMILIES = [
         "solar_open", "Solar Open", BASE_10000, NO_CHOICE_BIAS, NO_SHARED_EXPERTS, NO_ROUTED_SCALE, UNCHANGED_WEIGHTS,
         rope_theta=1000000.0, routed_scaling_factor=2.5,
     ),
+    family(
+        "deepseek_v32", "DeepSeek-V3.2", *INDEXER, AS_GLM_5, NO_CHOICE_BIAS, NO_SHARED_EXPERTS, NO_ROUTED_SCALE,
+        index_topk=4, routed_scaling_factor=2.5,
+    ),
+    family(
+        "glm_moe_dsa", "GLM-5", *INDEXER, AS_DEEPSEEK_V32, NO_CHOICE_BIAS, NO_SHARED_EXPERTS,
+        NO_ROUTED_SCALE, index_topk=4, routed_scaling_factor=2.5,
+    ),
     family("youtu", "Youtu-LLM", BASE_10000, rope_theta=1600000.0),
     family(
         "minicpm3", "MiniCPM3",
@@ -323,12 +331,15 @@ FAMILIES = [
         "ernie4_5_moe", "ERNIE 4.5 with experts", BASE_10000, NO_CHOICE_BIAS, NO_SHARED_EXPERTS, rope_theta=500000.0,
     ),
     family(
-        "mimo_v2_flash", "MiMo-V2-Flash", NO_WINDOW, NO_CHOICE_BIAS, UNCHANGED_WEIGHTS, ONE_EXPERT, ALL_EXPERTS, NO_SINKS,
+        "mimo_v2_flash", "MiMo-V2-Flash",
+        misread("attention_window", "leaves the window out", {"sliding_window_size": WIDE}),
+        misread("attention_window", "counts a query's own position as one of the window's", {"sliding_window_size": 3}),
+        NO_CHOICE_BIAS, UNCHANGED_WEIGHTS, ONE_EXPERT, ALL_EXPERTS, NO_SINKS,
         misread("scale", "leaves attention_value_scale out", {"attention_value_scale": 1.0}),
         misread("rope_dimensions", "rotates whole heads", mimo_rotation(1.0, 5000000.0, 10000.0)),
         misread("rope_base", "takes one rotary base for all layers", mimo_rotation(0.334, 5000000.0, 5000000.0)),
         misread("rope_base", "takes 10000 for the rotary base of all layers", mimo_rotation(0.334, 10000.0, 10000.0)),
-        sliding_window=4, attention_value_scale=0.75,
+        sliding_window=5, sliding_window_size=4, attention_value_scale=0.75,
     ),
     family(
         "minimax_m2", "MiniMax-M2", misread("rope_dimensions", "rotates whole heads", {"rotary_dim": 32}), NO_NORM_WEIGHTS,

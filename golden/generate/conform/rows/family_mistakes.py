@@ -52,6 +52,21 @@ NO_SHARED_EXPERTS = misread(
 HALF_A_SHARED_EXPERT = misread(
     "shared_expert", "takes a half for the score of the shared expert", tensors={"*shared_expert_gate.weight": 0.0}
 )
+# Of attention that sees chosen positions alone. A scale of all scores, or of the weights of heads, changes no choice.
+INDEXER = (
+    misread("attention_indexed", "sees all positions", {"index_topk": WIDE}),
+    misread("attention_indexed", "chooses a position less", {"index_topk": 3}),
+    misread("attention_indexed", "chooses a position more", {"index_topk": 5}),
+    misread("bias_missing", "leaves the bias of the indexer's norm out", tensors={"*indexer.k_norm.bias": 0.0}),
+    misread("norm_kind", "ignores the weights of the indexer's norm", tensors={"*indexer.k_norm.weight": 1.0}),
+)
+AS_GLM_5 = misread(
+    "rope_pairing", "turns neighbours in the indexer's heads, as GLM-5 does",
+    {"model_type": "glm_moe_dsa"}
+)
+AS_DEEPSEEK_V32 = misread(
+    "rope_pairing", "turns halves of the indexer's heads, as DeepSeek-V3.2 does", {"model_type": "deepseek_v32"}
+)
 # Of Mamba-2.
 MAMBA = (
     misread("ssm", "does not let the state decay", tensors={"*A_log": -10000.0}),

@@ -41,6 +41,19 @@ LATENT = [
         config("deepseek_v2", q_lora_rank=None), ("q_lora_rank",),
     ),
     Row(
+        "indexed_positions", GROUP, "Attention to the positions of the highest scores alone",
+        config("deepseek_v32", index_topk=4), ("index_topk",),
+        (ignored("attention_indexed", "sees all positions", {"index_topk": 512}),),
+    ),
+    Row(
+        "indexer_types", GROUP, "Layers that see the positions that an earlier one has chosen",
+        config(
+            "glm_moe_dsa", num_hidden_layers=3, mlp_layer_types=["dense", "dense", "sparse"], first_k_dense_replace=2,
+            index_topk=4, indexer_types=["full", "shared", "full"],
+            rms_norm_eps=1e-6  # that of latent norms, which llama.cpp takes from the file
+        ), ("indexer_types",), (misread("attention_indexed", "sees all positions", {"index_topk": 512}),),
+    ),
+    Row(
         "latent_values", GROUP, "Values that are not as wide as keys", config("deepseek_v2", v_head_dim=16),
         ("v_head_dim",), (ONE_EXPERT,),
     ),

@@ -30,7 +30,7 @@ SEEDS = {
     "family_phimoe": 38,
     "forty_tokens_deepseek_v3": 7,
     "indexed_positions": 3,
-    "indexer_types": 2,
+    "indexer_types": 3,
     "linear_num_value_heads_alike": 9,
     "mlp_only_layers": 4,
     "seventy_tokens_qwen3_next": 7,

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "tests/support/latent_model.h"
 #include "tests/support/tiny_model.h"
 
 namespace assay {
@@ -87,17 +88,10 @@ void add_experts(TinyModel& model) {
   model.tensors["blk.0.ffn_down_exps.weight"] = {{12, 8, 3}};
 }
 
-// Two layers of two heads: 4 + 2 wide keys, 3 wide values, latent vectors of 5 and 4.
+// Two layers, the second of experts.
 void become_deepseek(TinyModel& model) {
-  model.become("deepseek2");
-  model.ints.erase("deepseek2.attention.head_count_kv");
-  for (const auto& [key, value] : std::map<std::string, uint32_t>{{"block_count", 2},
-                                                                  {"attention.q_lora_rank", 4},
-                                                                  {"attention.kv_lora_rank", 5},
-                                                                  {"attention.key_length_mla", 6},
-                                                                  {"attention.value_length_mla", 3},
-                                                                  {"rope.dimension_count", 2},
-                                                                  {"leading_dense_block_count", 1},
+  become_latent(model, "deepseek2", 2);
+  for (const auto& [key, value] : std::map<std::string, uint32_t>{{"leading_dense_block_count", 1},
                                                                   {"expert_count", 4},
                                                                   {"expert_used_count", 2},
                                                                   {"expert_feed_forward_length", 7},
@@ -106,21 +100,6 @@ void become_deepseek(TinyModel& model) {
                                                                   {"expert_group_count", 2},
                                                                   {"expert_group_used_count", 1}}) {
     model.ints["deepseek2." + key] = value;
-  }
-  for (const char* part : {"q", "k", "v"}) {
-    model.tensors.erase(std::string("blk.0.attn_") + part + ".weight");
-  }
-  for (const std::string layer : {"blk.0.", "blk.1."}) {
-    model.tensors[layer + "attn_norm.weight"] = {{8}};
-    model.tensors[layer + "ffn_norm.weight"] = {{8}};
-    model.tensors[layer + "attn_q_a.weight"] = {{8, 4}};
-    model.tensors[layer + "attn_q_a_norm.weight"] = {{4}};
-    model.tensors[layer + "attn_q_b.weight"] = {{4, 12}};
-    model.tensors[layer + "attn_kv_a_mqa.weight"] = {{8, 7}};
-    model.tensors[layer + "attn_kv_a_norm.weight"] = {{5}};
-    model.tensors[layer + "attn_k_b.weight"] = {{4, 5, 2}};
-    model.tensors[layer + "attn_v_b.weight"] = {{5, 3, 2}};
-    model.tensors[layer + "attn_output.weight"] = {{6, 8}};
   }
   model.tensors["blk.1.ffn_gate_inp.weight"] = {{8, 4}};
   model.tensors["blk.1.exp_probs_b.bias"] = {{4}};

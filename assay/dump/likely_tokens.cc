@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 
 #include "base/error.h"
 
@@ -27,9 +28,21 @@ bool is_zero(const LikelyToken& token) {
   return token.logprob <= kNoProbability;
 }
 
+bool are_same(double a, double b) {
+  const bool are_zero = a <= kNoProbability && b <= kNoProbability;
+  return are_zero || std::abs(a - b) <= kSame * (1 + std::abs(a));
+}
+
 [[noreturn]] void fail(const std::string& what, int64_t token_idx, const std::string& path) {
   throw Error(fmt::format("{} (token {})", what, token_idx), path,
               "this is no distribution that a server computes");
+}
+
+[[noreturn]] void fail_two(int64_t id, double one, double other, int64_t token_idx,
+                           const std::string& path) {
+  fail(fmt::format("states two log-probabilities of the token {}: {:.6g} and {:.6g}", id, one,
+                   other),
+       token_idx, path);
 }
 
 void check_own(const Position& position, int64_t token_idx, const std::string& path) {
@@ -38,13 +51,8 @@ void check_own(const Position& position, int64_t token_idx, const std::string& p
   if (!is_number(own)) fail("states no log-probability of its own token", token_idx, path);
   const auto listed = std::ranges::find(likely, position.token.value_or(-1), &LikelyToken::id);
   if (listed != likely.end()) {
-    const bool are_zero = own <= kNoProbability && is_zero(*listed);
-    if (!are_zero && !(std::abs(own - listed->logprob) <= kSame * (1 + std::abs(own)))) {
-      fail(fmt::format("states two log-probabilities of the token {}: {:.6g} and {:.6g}",
-                       listed->id, own, listed->logprob),
-           token_idx, path);
-    }
-    return;
+    if (are_same(own, listed->logprob)) return;
+    fail_two(listed->id, own, listed->logprob, token_idx, path);
   }
   double most = 0;
   for (const LikelyToken& token : likely) most = std::min(most, token.logprob);
@@ -65,10 +73,17 @@ void check_position(const Position& position, int64_t token_idx, const std::stri
     }
   }
   if (position.logprob && position.token) check_own(position, token_idx, path);
-  if (std::ranges::none_of(position.likely, is_zero)) return;
+  std::map<int64_t, double> listed;
   double sum = 0;
-  for (const LikelyToken& token : position.likely) sum += std::exp(token.logprob);
-  if (!(sum >= 1 - kLost)) {
+  for (const LikelyToken& token : position.likely) {
+    const auto [place, is_new] = listed.try_emplace(token.id, token.logprob);
+    if (is_new) {
+      sum += std::exp(token.logprob);
+    } else if (!are_same(place->second, token.logprob)) {
+      fail_two(token.id, place->second, token.logprob, token_idx, path);
+    }
+  }
+  if (std::ranges::any_of(position.likely, is_zero) && !(sum >= 1 - kLost)) {
     fail(fmt::format("lists tokens of probability 0, and the others add up to {:.3g}", sum),
          token_idx, path);
   }

@@ -21,8 +21,8 @@ struct Position {
 };
 
 // Throws Error, which names the file `path` and the token of index `token_idx`, if what is said of
-// the place cannot be: a log-probability that is NaN, one of the token itself that the list
-// contradicts, or tokens of probability 0 where the others do not add up to 1.
+// the place cannot be: a log-probability that is NaN, two of one token, or tokens of probability 0
+// where the others do not add up to 1.
 void check_position(const Position& position, int64_t token_idx, const std::string& path);
 
 // Leaves of the list the likeliest tokens without a gap: the token itself may follow them, however

@@ -211,6 +211,7 @@ class Responses(DumpCase):
             (changed(self.sglang(), (*meta, "input_token_logprobs", 2, 0), 0.5), "own token"),
             (changed(self.sglang(), (*meta, "input_token_logprobs", 1, 0), nan), "states no log-probability of its own"),
             (changed(self.sglang(), (*meta, "output_top_logprobs", 0, 3, 0), nan), "states no log-probability of the token"),
+            (changed(self.sglang(), (*meta, "output_top_logprobs", 0, 3, 1), self.top(len(PROMPT) - 1)[2][0]), "two log-probabilities of the token"),
             (changed(self.vllm(), (*choice, "token_logprobs", 0), "NaN"), "that is no number"),
             (changed(self.vllm(), (*choice, "token_logprobs", 1), -20.0), "two log-probabilities of the token"),
             (changed(self.tgi(), ("details", "tokens", 2, "logprob"), -7.0), "two log-probabilities of the token"),

@@ -47,8 +47,8 @@ void remove_report(const std::string& path) {
   if (fs::is_regular_file(place, none)) fs::remove(place, none);
 }
 
-// Whether the file is none of ours: a log, a benchmark's result or data, as where GOT was forgotten
-// before -o.
+// Whether the file is something else: a log, a benchmark's result or data, as where GOT was
+// forgotten before -o.
 bool is_no_report(const std::string& path) {
   std::string begin(512, ' ');
   std::ifstream file(path, std::ios::binary);

@@ -444,10 +444,9 @@ EngineTable invariance(const std::vector<EngineDeclaration>& engines,
     for (const Subject& subject : subjects) {
       InvarianceCheck check(process, find_precision(engine.precision, engine.name), subject, logs);
       for (const std::string& surface : surfaces) {
-        column.cells.push_back(check.check(surface));
-        column.cells.back().command = fmt::format("assay invariance {}{} --surfaces {}{}",
-                                                  engine.typed, subject.flags, surface,
-                                                  options.suite.flags);
+        TableCell& cell = column.cells.emplace_back(check.check(surface));
+        cell.command = fmt::format("assay invariance {}{} --surfaces {}{}", engine.typed,
+                                   subject.flags, surface, options.suite.flags);
       }
       if (options.suite.progress) options.suite.progress(++done, total);
     }

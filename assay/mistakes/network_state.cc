@@ -22,8 +22,8 @@ int64_t queries_from(const Inputs& inputs, int64_t first, int64_t n_rows) {
   return row - first;
 }
 
-// Positions as they are logged; those behind the first that is none, and what is not in ascending
-// order up to the query's own, are none.
+// Positions as they are logged, up to the first that is no position, is not above the one before it
+// or is beyond the query's own.
 std::vector<int32_t> positions_of(const Matrix& logged, int64_t row, int64_t position) {
   std::vector<int32_t> positions;
   for (int64_t i = 0; i < logged.columns; ++i) {

@@ -50,16 +50,9 @@ Change change_since(const TableCell& before, const TableCell& now) {
 
 // "misread (rope_base), 2.3e-01 from float64".
 std::string words_of(const TableCell& cell, const EngineTable& table) {
-  const bool conformance = table.kind == EngineTable::Kind::kConformance;
   std::string text(finding_name(cell.finding));
   if (!cell.cause.empty()) text += fmt::format(" ({})", cell.cause);
-  if (!cell.error) return text;
-  text += fmt::format(", {:.1e} from {}", cell.error->rel_l2,
-                      conformance ? "float64" : "the tokens alone");
-  if (cell.error->positions < cell.error->total) {
-    text += fmt::format(" at {} of {} positions", cell.error->positions, cell.error->total);
-  }
-  return text;
+  return cell.error ? text + ", " + table.distance_text(*cell.error) : text;
 }
 
 const TablePart::Column& column_for(const TablePart& baseline, const std::string& engine) {

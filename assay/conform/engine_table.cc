@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "assay/report/text_table.h"
 #include "base/count_of.h"
 
 namespace assay {
@@ -65,6 +66,19 @@ std::vector<Finding> EngineTable::findings() const {
   }
   return {Finding::kHonoured, Finding::kIgnored, Finding::kMisread,
           Finding::kDiffers,  Finding::kCrashed, Finding::kUnsupported};
+}
+
+std::string EngineTable::distance_text(const OutputError& error) const {
+  if (kind == Kind::kInvariance) {
+    const std::string records = count_of(error.positions, "record");
+    return fmt::format("{} from the tokens alone{}", short_number(error.rel_l2),
+                       error.positions > 0 ? " in " + records : "");
+  }
+  std::string text = short_number(error.rel_l2) + " from float64";
+  if (error.positions < error.total) {
+    text += fmt::format(" at {} of {} positions", error.positions, error.total);
+  }
+  return text;
 }
 
 std::string EngineTable::cut_lines() const {

@@ -359,7 +359,7 @@ class InvarianceCheck {
     }
     const auto& [output_key, output] = *found.of.rbegin();
     cell.checkpoint = output_key.second;
-    cell.error.emplace().rel_l2 = output.rel_l2;
+    cell.error = OutputError{output.rel_l2, found.compared, found.whole, found.compared, {}};
     Distances noise = noise_;
     const std::string twice = path(surface + "_twice");
     const bool differs =

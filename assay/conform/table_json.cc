@@ -119,9 +119,9 @@ TableCell read_verdict(const JsonNode& node, EngineTable::Kind kind) {
   cell.checkpoint = read_text(node.at("checkpoint"));
   const int64_t total = node.at("positions_total").integer(0, kMostPositions);
   const std::optional<double> rel_l2 = read_distance(node, "rel_l2");
-  // Positions are of conformance alone.
-  const bool has_positions = kind == EngineTable::Kind::kConformance;
-  if (has_positions ? total > 0 : rel_l2.has_value()) {
+  // Baselines of invariance of earlier versions count nothing.
+  const bool is_counted = total > 0 || kind == EngineTable::Kind::kConformance;
+  if (is_counted ? total > 0 : rel_l2.has_value()) {
     OutputError error;
     error.rel_l2 = rel_l2.value_or(std::numeric_limits<double>::quiet_NaN());
     error.positions = node.at("positions").integer(0, total);
@@ -132,8 +132,8 @@ TableCell read_verdict(const JsonNode& node, EngineTable::Kind kind) {
     error.values = values ? values->integer(0, kMostValues) : -1;
     cell.error = error;
   }
-  const bool shown = cell.error && std::isfinite(cell.error->rel_l2) &&
-                     (cell.error->positions > 0 || !has_positions);
+  const bool shown =
+      cell.error && std::isfinite(cell.error->rel_l2) && (cell.error->positions > 0 || !is_counted);
   if (is_right(cell.finding) && !shown) {
     node.fail(
         fmt::format("is '{}' without a finite rel_l2 at any position", finding_name(cell.finding)),

@@ -63,16 +63,11 @@ std::string counts_text(const EngineTable& table, const TableColumn& column) {
 
 // "misread (rope_base): takes 10000; 2.3e-01 from float64, 6.9e-07 from that".
 std::string detail(const EngineTable& table, const TableCell& cell) {
-  const bool conformance = table.kind == EngineTable::Kind::kConformance;
   std::string text(finding_name(cell.finding));
   if (!cell.cause.empty()) text += fmt::format(" ({})", cell.cause);
   if (!cell.text.empty()) text += ": " + printable(cell.text, kMaxText);
   if (cell.error && std::isfinite(cell.error->rel_l2)) {
-    text += fmt::format("; {} from {}", short_number(cell.error->rel_l2),
-                        conformance ? "float64" : "the tokens alone");
-    if (cell.error->positions < cell.error->total) {
-      text += fmt::format(" at {} of {} positions", cell.error->positions, cell.error->total);
-    }
+    text += "; " + table.distance_text(*cell.error);
   }
   if (cell.from_explained) {
     text += fmt::format(", {} from that", short_number(*cell.from_explained));

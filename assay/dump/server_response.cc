@@ -25,8 +25,8 @@ namespace {
 
 using rapidjson::Value;
 
-constexpr int64_t kMaxBytes = int64_t{256}
-                              << 20;  // about 100,000 tokens, with twenty likely ones each
+// About 100,000 tokens, with twenty likely ones each.
+constexpr int64_t kMaxBytes = 256LL << 20;
 constexpr std::string_view kTokenId = "token_id:";  // vLLM's, with return_tokens_as_token_ids
 
 struct Answer {
@@ -52,11 +52,6 @@ std::optional<int64_t> whole(const Value* value) {
   return value->GetInt64();
 }
 
-std::optional<double> number(const Value* value) {
-  if (value == nullptr || !value->IsNumber()) return std::nullopt;
-  return value->GetDouble();
-}
-
 // "123" or "token_id:123".
 std::optional<int64_t> id_of_text(std::string_view text) {
   if (text.starts_with(kTokenId)) text.remove_prefix(kTokenId.size());
@@ -75,11 +70,13 @@ class Reader {
   void read(const Value& value, std::vector<Answer>& answers) const {
     if (const Value* meta = member(value, "meta_info")) {
       answers.push_back(of_sglang(*meta));
+      check_ids(list(value, "output_ids"), answers.back().answer);
     } else if (const Value* details = member(value, "details")) {
       answers.push_back(of_tgi(*details));
     } else if (const Value* tokens = list(value, "completion_probabilities")) {
       Answer answer{"llama.cpp", whole(member(value, "tokens_evaluated")), {}, {}};
       answer.answer = of_content(*tokens);
+      check_ids(list(value, "tokens"), answer.answer);
       answers.push_back(std::move(answer));
     } else if (const Value* choices = list(value, "choices")) {
       for (const Value& choice : choices->GetArray()) answers.push_back(of_choice(value, choice));
@@ -91,6 +88,18 @@ class Reader {
  private:
   [[noreturn]] void fail(const std::string& what, const std::string& hint = {}) const {
     throw Error(what, path_, hint.empty() ? "see docs/dumps.md for what to ask the server" : hint);
+  }
+
+  // An answer that states its tokens beside their probabilities, too, states the same.
+  void check_ids(const Value* ids, const std::vector<Position>& answer) const {
+    const size_t count = ids == nullptr ? 0 : std::min<size_t>(ids->Size(), answer.size());
+    for (size_t i = 0; i < count; ++i) {
+      const auto id = whole(&(*ids)[static_cast<rapidjson::SizeType>(i)]);
+      if (!id || !answer[i].token || *id == *answer[i].token) continue;
+      fail(fmt::format("states two tokens at place {} of the answer: {} and {}", i,
+                       *answer[i].token, *id),
+           "ask the server again");
+    }
   }
 
   int64_t id_of(const Value& token) const {
@@ -109,7 +118,7 @@ class Reader {
     if (member(token, "prob") != nullptr) {
       fail("has probabilities after sampling", "ask llama-server without post_sampling_probs");
     }
-    const auto logprob = number(member(token, "logprob"));
+    const auto logprob = own_of(member(token, "logprob"));
     if (!logprob) fail("has a token without 'logprob'");
     return {id, *logprob, whole(member(token, "rank")).value_or(0)};
   }
@@ -188,6 +197,7 @@ class Reader {
         take_echo(*logprobs, answer);
       }
     }
+    check_ids(list(choice, "token_ids"), answer.answer);
     return answer;
   }
 

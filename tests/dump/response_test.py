@@ -48,7 +48,7 @@ class Responses(DumpCase):
 
         tokens = [{**entry(token, self.logprobs[position][token]), "top_logprobs": [entry(*each) for each in self.top(position)]}
                   for position, token in self.answered()]  # fmt: skip
-        return {"content": "xxx", "tokens": self.answer, "tokens_evaluated": len(PROMPT), "completion_probabilities": tokens}
+        return {"content": "xxx", "tokens": [*self.answer], "tokens_evaluated": len(PROMPT), "completion_probabilities": tokens}
 
     def chat(self, by_id):
         """choices[].logprobs.content: with ids as llama-server has them, or with vLLM's texts."""
@@ -73,7 +73,8 @@ class Responses(DumpCase):
                     "top_logprobs": [{f"token_id:{i}": value for i, value in self.top(position)} for position, _ in self.answered()],
                     "text_offset": []}  # fmt: skip
         return {"object": "text_completion", "usage": {"prompt_tokens": len(PROMPT)},
-                "choices": [{"index": 0, "logprobs": logprobs, "prompt_logprobs": prompt, "prompt_token_ids": PROMPT}]}  # fmt: skip
+                "choices": [{"index": 0, "logprobs": logprobs, "prompt_logprobs": prompt, "prompt_token_ids": PROMPT,
+                             "token_ids": [*self.answer]}]}  # fmt: skip
 
     def vllm_echo(self):
         """v1/completions with echo and logprobs: the prompt's tokens come first."""
@@ -91,7 +92,7 @@ class Responses(DumpCase):
         def triples(position):
             return [[value, token, None] for token, value in self.top(position)]
 
-        return {"text": "xxx", "output_ids": self.answer, "meta_info": {
+        return {"text": "xxx", "output_ids": [*self.answer], "meta_info": {
             "prompt_tokens": len(PROMPT), "completion_tokens": len(self.answer),
             "input_token_logprobs": [[None, PROMPT[0], None],
                                      *([float(self.logprobs[i][t]), t, None] for i, t in enumerate(PROMPT[1:]))],
@@ -216,6 +217,9 @@ class Responses(DumpCase):
             (changed(self.vllm(), (*choice, "token_logprobs", 1), -20.0), "two log-probabilities of the token"),
             (changed(self.tgi(), ("details", "tokens", 2, "logprob"), -7.0), "two log-probabilities of the token"),
             (changed(self.llama_server(), ("completion_probabilities", 0, "logprob"), -4.0), "two log-probabilities of the token"),
+            (changed(self.llama_server(), ("tokens", 1), 3), "two tokens at place 1 of the answer"),
+            (changed(self.sglang(), ("output_ids", 0), 3), "two tokens at place 0 of the answer"),
+            (changed(self.vllm(), ("choices", 0, "token_ids", 2), 3), "two tokens at place 2 of the answer"),
         ):  # fmt: skip
             with self.subTest(said):
                 self.assertIn(said, self.imported(response, code=2).stderr)

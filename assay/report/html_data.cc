@@ -171,7 +171,8 @@ void append_records(const Comparison& comparison, const PageRecords& kept, JsonO
     return std::tuple(name.title(), name.layer, std::string_view(name.op), group.records,
                       group.failures.size(), group.unproven, group.excused, group.first_unproven,
                       group.reason, state_name(group),
-                      group.worst == nullptr ? std::string() : sizes_text(*group.worst));
+                      group.worst == nullptr ? std::string() : sizes_text(*group.worst), name.name,
+                      name.sequence);
   });
   data.array("bins", kept.bins, [](const auto& bin) { return std::tuple(bin.first, bin.second); });
   data.object("records", [&](JsonObject& columns) { append_columns(comparison, kept, columns); });

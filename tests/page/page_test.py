@@ -39,6 +39,20 @@ class PageTest(PageCase):
                         .startswith("First divergence: layer_3_ffn_out, token 4, "))
         self.shot("diverged")
 
+    def test_a_sequence_of_several_is_chosen(self):
+        def run(fault=None):
+            names = ["request 1", "request 2"]
+            header = {"assay": 1, "tokens": [[1, 2, 3], [4, 5, 6]], "sequences": names, "engine": "toy"}
+            return [header, *logs.model(tokens=3, sequence=names[0]), *logs.model(tokens=3, fault=fault, sequence=names[1])]
+        page = self.show(run(), run(fault=(1, "v", 2)))
+        choose = "s = document.getElementById('heat-sequence'); s.value = '{}'; s.dispatchEvent(new Event('change'))"
+        for sequence, failing in (("", 1), ("request 2", 1), ("request 1", 0)):
+            page.evaluate(choose.format(sequence))
+            self.assertEqual(self.texts(".heat tbody th"), ["embedding", "layer 0", "layer 1", "layer 2", "final_norm", "logits"])
+            self.assertEqual(page.evaluate("document.querySelectorAll('.heat tbody tr:nth-child(3) .fails').length"), failing)
+            self.assertEqual(page.evaluate("document.querySelectorAll('.heat .is-first').length"), failing)
+        self.shot("sequences")
+
     def test_the_head_says_what_was_run_and_warns_before_the_figures(self):
         def run(name, kind, sha):
             header = {"assay": 1, "model": {"name": name, "type": kind, "sha256": sha * 64}, "tokens": [1, 2], "engine": "toy", "math": "exact"}

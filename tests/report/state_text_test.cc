@@ -52,8 +52,9 @@ TEST(StateText, EveryFormatHasOneWordForTheStateOfACheckpoint) {
   EXPECT_EQ(state_name(group_by_checkpoint(comparison)[1]), "unproven");
   EXPECT_THAT(text_of(GithubReport(), comparison),
               testing::ContainsRegex("<code>logits</code>[^\n]* unproven [|]"));
-  EXPECT_THAT(text_of(HtmlReport(), comparison),
-              HasSubstr("\"the two went on with other tokens\",\"unproven\",\"\"]"));
+  EXPECT_THAT(
+      text_of(HtmlReport(), comparison),
+      HasSubstr("\"the two went on with other tokens\",\"unproven\",\"\",\"logits\",\"\"]"));
   EXPECT_THAT(text_of(JunitReport(), comparison),
               HasSubstr("name=\"logits\" time=\"0\">\n      <skipped message=\"unproven at 1 "
                         "token, the first 8: the two went on with other tokens\"/>"));
@@ -82,7 +83,8 @@ TEST(StateText, ARecordOfAnotherSizeHasItsSizesInItsRow) {
               testing::ContainsRegex("layer_3_q +7 +- +- +- +- +- +- +" + sizes + " +wrong\n"));
   EXPECT_THAT(text_of(GithubReport(), comparison),
               HasSubstr("| - | - | - | - | wrong: " + sizes + " |"));
-  EXPECT_THAT(text_of(HtmlReport(), comparison), HasSubstr("\"wrong\",\"" + sizes + "\"]"));
+  EXPECT_THAT(text_of(HtmlReport(), comparison),
+              HasSubstr("\"wrong\",\"" + sizes + "\",\"layer_3_q\",\"\"]"));
 }
 
 TEST(StateText, ExcusedIsTheStateOfACheckpointThatIsNowhereCompared) {

@@ -19,13 +19,13 @@ function heatClass(record) {
   return step[1] + (record.pass ? '' : ' fails');
 }
 
-// One row a layer; what stands outside the layers has rows of its own.
-function heatRows(op) {
+// One row a layer; what stands outside the layers has rows of its own. '' is all ops, or sequences.
+function heatRows(op, sequence) {
   const rows = new Map();
   for (const checkpoint of checkpoints) {
     if (op !== '' && checkpoint.layer >= 0 && checkpoint.op !== op) continue;
-    const ofSequence = checkpoint.text.match(/ of sequence .*$/s) || '';
-    const label = checkpoint.layer >= 0 ? 'layer ' + checkpoint.layer + ofSequence : checkpoint.text;
+    if (sequence !== '' && checkpoint.sequence !== sequence) continue;
+    const label = checkpoint.layer >= 0 ? 'layer ' + checkpoint.layer : checkpoint.name;
     if (!rows.has(label)) rows.set(label, new Set());
     rows.get(label).add(checkpoint.index);
   }
@@ -43,13 +43,13 @@ function heatLegend() {
     data.excused > 0 && item('s-excused', 'excused'));
 }
 
-function heatTable(op) {
+function heatTable(op, sequence) {
   const columns = columnsOf(tokens, maxHeatColumns);
   const columnOf = new Map();
   for (const token of tokens) {
     columnOf.set(token, columns.findIndex(([first, last]) => token >= first && token <= last));
   }
-  const allRows = heatRows(op);
+  const allRows = heatRows(op, sequence);
   const rows = allRows.slice(0, maxHeatRows);
   const rowOf = new Map(rows.flatMap((row, i) => [...row.indices].map((index) => [index, i])));
   const isInTable = (one) => rowOf.has(one.checkpoint.index);
@@ -141,8 +141,12 @@ function heatSection() {
   const ops = [...new Set(checkpoints.filter((c) => c.layer >= 0).map((c) => c.op))];
   const place = html('div', { class: 'scroll' });
   const note = html('p', { class: 'note' });
-  const draw = (op) => {
-    const { table, columns, leftOut } = heatTable(op);
+  const choice = (id, all, names) => html('select', { id }, html('option', { value: '' }, all),
+    names.map((each) => html('option', { value: each }, shortened(each, 40))));
+  const op = choice('heat-op', 'the worst of all', ops);
+  const sequence = choice('heat-sequence', 'the worst of all', sequences.length > 1 ? sequences : []);
+  const draw = () => {
+    const { table, columns, leftOut } = heatTable(op.value, sequence.value);
     place.replaceChildren(table);
     makeHeatLive(table);
     const notes = [];
@@ -153,15 +157,14 @@ function heatSection() {
     note.textContent = notes.join(' ');
     note.hidden = notes.length === 0;
   };
-  const select = html('select', { id: 'heat-op' }, html('option', { value: '' }, 'the worst of all'),
-    ops.map((op) => html('option', { value: op }, shortened(op, 40))));
-  select.addEventListener('change', () => draw(select.value));
-  draw('');
+  for (const each of [op, sequence]) each.addEventListener('change', draw);
+  draw();
   return section('Where it diverges',
     'Each row is a layer, each column a token. The colour is the error as a multiple of the ' +
     'tolerance; cells with a dot fail' +
     (data.unproven > 0 ? '; grey cells with a bar hold what was not shown.' : '.'),
-    ops.length > 1 && html('div', { class: 'controls' },
-      html('label', { for: 'heat-op' }, 'Operation', select)),
+    (ops.length > 1 || sequences.length > 1) && html('div', { class: 'controls' },
+      ops.length > 1 && html('label', { for: 'heat-op' }, 'Operation', op),
+      sequences.length > 1 && html('label', { for: 'heat-sequence' }, 'Sequence', sequence)),
     place, heatLegend(), note);
 }

@@ -137,8 +137,8 @@ function tokenChart() {
     const worst = worstBy(list, (record) => column.get(record.token));
     return { name: title, values: columns.map((_, i) => worst.has(i) ? worst.get(i).relL2 : undefined) };
   };
-  const logits = records.filter((record) => record.checkpoint.text === 'logits');
-  const rest = records.filter((record) => record.checkpoint.text !== 'logits');
+  const logits = records.filter((record) => record.checkpoint.name === 'logits');
+  const rest = records.filter((record) => record.checkpoint.name !== 'logits');
   const series = [];
   if (logits.length > 0) series.push(line('logits', logits));
   if (rest.length > 0) series.push(line('worst other checkpoint', rest));

@@ -6,8 +6,9 @@ const statusNames = ['match', 'noise', 'tie_flip', 'drift', 'wrong', 'inconclusi
 const evidenceNames = ['whole', 'partial', 'excused', 'unproven', 'failed'];
 
 const checkpoints = data.checkpoints.map(
-  ([text, layer, op, records, failed, unproven, excused, firstUnproven, reason, state, sizes], index) =>
-    ({ index, text, layer, op, records, failed, unproven, excused, firstUnproven, reason, state: state.replace('_', ' '), sizes }));
+  ([text, layer, op, records, failed, unproven, excused, firstUnproven, reason, state, sizes, name, sequence], index) =>
+    ({ index, text, layer, op, records, failed, unproven, excused, firstUnproven, reason, state: state.replace('_', ' '), sizes, name, sequence }));
+const sequences = [...new Set(checkpoints.map((checkpoint) => checkpoint.sequence))];
 
 const hasFloors = data.records.floor !== undefined;
 

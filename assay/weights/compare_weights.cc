@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "assay/weights/key_differences.h"
-#include "assay/weights/latent_parts.h"
+#include "assay/weights/parts_of_tensors.h"
 #include "assay/weights/stored_wrong.h"
 #include "assay/weights/tensor_difference.h"
 #include "base/error.h"
@@ -26,7 +26,7 @@ constexpr std::string_view kOutput = "output.weight";
 constexpr std::string_view kEmbedding = "token_embd.weight";
 
 // The tensor that serves as this one: a file without an output matrix uses its embedding for it,
-// and a part of attn_kv_b may be in the whole one.
+// and a part of a tensor may be in the whole one.
 const GgufTensor* serving(const Gguf& file, std::string_view name) {
   if (const GgufTensor* tensor = file.find_tensor(name)) return tensor;
   return file.find_tensor(name == kOutput ? kEmbedding : whole_of(name));
@@ -66,6 +66,12 @@ std::vector<Pair> pairs_of(const Gguf& ref, const Gguf& got, const WeightsOption
 
 std::string shape_text(const std::vector<int64_t>& dims) {
   return fmt::format("[{}]", fmt::join(dims, ", "));
+}
+
+// A vector may be stored as a matrix of one row or column.
+std::vector<int64_t> without_ones(std::vector<int64_t> dims) {
+  std::erase(dims, 1);
+  return dims;
 }
 
 // As far as rounding scatters: codes that are cut off were at 1.94 to 2.0 in the tensors tried.
@@ -121,13 +127,15 @@ TensorResult compare_pair(const Gguf& ref, const Pair& pair, const WeightsOption
     result.reason = pair.got == nullptr ? "is missing" : "is not in the reference";
     return result;
   }
-  if (pair.ref->dims != pair.got->dims) {
+  if (without_ones(pair.ref->dims) != without_ones(pair.got->dims)) {
     result.status = TensorStatus::kWrong;
     result.rel_l2 = INFINITY;
     result.reason = fmt::format("has the shape {}, the reference {}", shape_text(pair.got->dims),
                                 shape_text(pair.ref->dims));
   } else {
-    measure_tensor(*pair.ref, *pair.got, options, pool, result);
+    GgufTensor got = *pair.got;
+    got.dims = pair.ref->dims;
+    measure_tensor(*pair.ref, got, options, pool, result);
   }
   if (result.status == TensorStatus::kWrong) explain(ref, pair, options, result);
   return result;
@@ -139,12 +147,12 @@ bool is_part_beside_whole(const Pair& pair) {
   return !whole.empty() && (pair.ref->name == whole || pair.got->name == whole);
 }
 
-// A part of attn_kv_b with the same rows of the whole one, which one of the files has.
+// A part of a tensor with the same rows of the whole one, which one of the files has.
 TensorResult compare_part(const Gguf& ref, const Gguf& got, const Pair& pair,
                           const WeightsOptions& options, ThreadPool& pool) {
   const bool is_ref_whole = pair.ref->name != pair.name;
-  const auto part = is_ref_whole ? latent_part(ref, *pair.ref, *pair.got)
-                                 : latent_part(got, *pair.got, *pair.ref);
+  const auto part =
+      is_ref_whole ? part_of(ref, *pair.ref, *pair.got) : part_of(got, *pair.got, *pair.ref);
   TensorResult result{.name = pair.name};
   if (part) {
     const Pair alike = is_ref_whole ? Pair{pair.name, &part->of_whole, &part->part}
@@ -152,7 +160,7 @@ TensorResult compare_part(const Gguf& ref, const Gguf& got, const Pair& pair,
     result = compare_pair(ref, alike, options, pool);
   } else {
     result.rel_l2 = INFINITY;
-    result.reason = fmt::format("is not in {}, whose keys divide its {} into no heads",
+    result.reason = fmt::format("is not in {}, whose {} cannot be divided in two",
                                 is_ref_whole ? "the reference" : "the file", whole_of(pair.name));
   }
   result.ref_type = pair.ref->type;

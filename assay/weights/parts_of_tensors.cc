@@ -1,7 +1,8 @@
-#include "assay/weights/latent_parts.h"
+#include "assay/weights/parts_of_tensors.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -12,9 +13,16 @@
 namespace assay {
 namespace {
 
-constexpr std::string_view kWhole = "attn_kv_b.weight";
-constexpr std::string_view kKeys = "attn_k_b.weight";
-constexpr std::string_view kValues = "attn_v_b.weight";
+struct InTwo {
+  std::string_view whole;
+  std::string_view first;
+  std::string_view second;
+};
+
+constexpr InTwo kLatent = {"attn_kv_b.weight", "attn_k_b.weight", "attn_v_b.weight"};
+constexpr InTwo kExperts = {"ffn_gate_up_exps.weight", "ffn_gate_exps.weight",
+                            "ffn_up_exps.weight"};
+constexpr const InTwo* kAllInTwo[] = {&kLatent, &kExperts};
 
 std::string with_ending(std::string_view name, std::string_view ending, std::string_view other) {
   return std::string(name.substr(0, name.size() - ending.size())) + std::string(other);
@@ -24,27 +32,32 @@ bool has_blocks(TensorType type) {
   return tensor_type_info(type).block_elements > 1;
 }
 
-// Rows of each head.
+// Rows of each head, or expert.
 struct Rows {
-  int64_t n_heads = 0;
-  int64_t of_keys = 0;
-  int64_t of_values = 0;
+  int64_t n_groups = 0;
+  int64_t of_first = 0;
+  int64_t of_second = 0;
 };
 
-std::optional<Rows> rows_of(const Gguf& file, const GgufTensor& whole) {
+std::optional<Rows> rows_of_experts(const GgufTensor& whole) {
+  if (whole.dims.size() != 3 || whole.dims[1] % 2 != 0) return std::nullopt;
+  return Rows{whole.dims[2], whole.dims[1] / 2, whole.dims[1] / 2};
+}
+
+std::optional<Rows> rows_of_heads(const Gguf& file, const GgufTensor& whole) {
   const auto number = [&](std::string_view key, int64_t fallback) {
     return file.get_int(fmt::format("{}.{}", file.get_string("general.architecture"), key),
                         fallback);
   };
   Rows rows;
-  rows.n_heads = number(hyperparameter::kHeadCount, 0);
-  rows.of_values =
+  rows.n_groups = number(hyperparameter::kHeadCount, 0);
+  rows.of_second =
       number(hyperparameter::kLatentValueLength, number(hyperparameter::kValueLength, 0));
-  if (rows.n_heads <= 0 || rows.of_values <= 0 || whole.rows() % rows.n_heads != 0) {
+  if (rows.n_groups <= 0 || rows.of_second <= 0 || whole.rows() % rows.n_groups != 0) {
     return std::nullopt;
   }
-  rows.of_keys = whole.rows() / rows.n_heads - rows.of_values;
-  return rows.of_keys > 0 ? std::optional(rows) : std::nullopt;
+  rows.of_first = whole.rows() / rows.n_groups - rows.of_second;
+  return rows.of_first > 0 ? std::optional(rows) : std::nullopt;
 }
 
 GgufTensor made_tensor(const GgufTensor& like, TensorType type, std::vector<int64_t> dims,
@@ -52,18 +65,18 @@ GgufTensor made_tensor(const GgufTensor& like, TensorType type, std::vector<int6
   return {like.name, type, std::move(dims), made.emplace_back(std::move(bytes))};
 }
 
-// The rows of each head from `first` on.
-GgufTensor rows_of_heads(const GgufTensor& whole, const Rows& heads, int64_t first, int64_t count,
-                         std::deque<std::vector<std::byte>>& made) {
+// The rows of each group from `first` on.
+GgufTensor rows_from(const GgufTensor& whole, const Rows& rows, int64_t first, int64_t count,
+                     std::deque<std::vector<std::byte>>& made) {
   const size_t stride = row_bytes(whole.type, whole.columns());
   const size_t size = static_cast<size_t>(count) * stride;
-  std::vector<std::byte> bytes(static_cast<size_t>(heads.n_heads) * size);
-  for (int64_t head = 0; head < heads.n_heads; ++head) {
-    const int64_t row = head * (heads.of_keys + heads.of_values) + first;
-    std::memcpy(bytes.data() + static_cast<size_t>(head) * size,
+  std::vector<std::byte> bytes(static_cast<size_t>(rows.n_groups) * size);
+  for (int64_t group = 0; group < rows.n_groups; ++group) {
+    const int64_t row = group * (rows.of_first + rows.of_second) + first;
+    std::memcpy(bytes.data() + static_cast<size_t>(group) * size,
                 whole.data.data() + static_cast<size_t>(row) * stride, size);
   }
-  return made_tensor(whole, whole.type, {whole.columns(), count, heads.n_heads}, std::move(bytes),
+  return made_tensor(whole, whole.type, {whole.columns(), count, rows.n_groups}, std::move(bytes),
                      made);
 }
 
@@ -97,31 +110,37 @@ GgufTensor turned(const GgufTensor& tensor, std::deque<std::vector<std::byte>>& 
 }  // namespace
 
 std::string whole_of(std::string_view part) {
-  for (const std::string_view ending : {kKeys, kValues}) {
-    if (part.ends_with(ending)) return with_ending(part, ending, kWhole);
+  for (const InTwo* each : kAllInTwo) {
+    for (const std::string_view ending : {each->first, each->second}) {
+      if (part.ends_with(ending)) return with_ending(part, ending, each->whole);
+    }
   }
   return {};
 }
 
 bool is_in_parts(const Gguf& file, std::string_view name) {
-  if (!name.ends_with(kWhole) || file.find_tensor(name) != nullptr) return false;
-  return file.find_tensor(with_ending(name, kWhole, kKeys)) != nullptr &&
-         file.find_tensor(with_ending(name, kWhole, kValues)) != nullptr;
+  return std::ranges::any_of(kAllInTwo, [&](const InTwo* each) {
+    return name.ends_with(each->whole) && file.find_tensor(name) == nullptr &&
+           file.find_tensor(with_ending(name, each->whole, each->first)) != nullptr &&
+           file.find_tensor(with_ending(name, each->whole, each->second)) != nullptr;
+  });
 }
 
-std::optional<LatentPart> latent_part(const Gguf& file, const GgufTensor& whole,
-                                      const GgufTensor& part) {
-  const std::optional<Rows> rows = rows_of(file, whole);
+std::optional<PartOfTensor> part_of(const Gguf& file, const GgufTensor& whole,
+                                    const GgufTensor& part) {
+  const bool is_latent = whole.name.ends_with(kLatent.whole);
+  const std::optional<Rows> rows = is_latent ? rows_of_heads(file, whole) : rows_of_experts(whole);
   if (!rows) return std::nullopt;
-  const bool is_keys = part.name.ends_with(kKeys);
-  LatentPart result;
+  const InTwo& names = is_latent ? kLatent : kExperts;
+  const bool is_first = part.name.ends_with(names.first);
+  PartOfTensor result;
   result.part = part;
-  result.of_whole = rows_of_heads(whole, *rows, is_keys ? 0 : rows->of_keys,
-                                  is_keys ? rows->of_keys : rows->of_values, result.made);
+  result.of_whole = rows_from(whole, *rows, is_first ? 0 : rows->of_first,
+                              is_first ? rows->of_first : rows->of_second, result.made);
   result.of_whole.name = part.name;
-  if (!is_keys) return result;
+  if (!is_latent || !is_first) return result;
   // Blocks cannot be turned, so that the other of the two is.
-  const std::vector<int64_t> dims = {rows->of_keys, whole.columns(), rows->n_heads};
+  const std::vector<int64_t> dims = {rows->of_first, whole.columns(), rows->n_groups};
   if (has_blocks(whole.type) && !has_blocks(part.type) && part.dims == dims) {
     result.part = turned(part, result.made);
   } else {

@@ -1,4 +1,4 @@
-#include "assay/weights/latent_parts.h"
+#include "assay/weights/parts_of_tensors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -189,7 +189,7 @@ TEST_F(LatentParts, AnotherShapeIsWrong) {
   whole.metadata["deepseek2.attention.value_length"] = int64_t{56};
   const WeightsComparison found = compare_weights(whole.gguf(), parts_.gguf(), {});
   EXPECT_EQ(found.verdict, WeightsVerdict::kMismatch);
-  EXPECT_THAT(of(found, kKeysPart).reason, HasSubstr("into no heads"));
+  EXPECT_THAT(of(found, kKeysPart).reason, HasSubstr("cannot be divided in two"));
 }
 
 // What would break: a key that only engines read which compute with the latent vectors.
@@ -206,6 +206,75 @@ TEST_F(LatentParts, KeysOfTheOtherFormHaveToBeRight) {
     EXPECT_THAT(counting(compare_weights(whole_.gguf(), parts.gguf(), {})),
                 testing::Contains("deepseek2.attention." + key));
   }
+}
+
+// A model of experts, and the same one with the gate and up of each expert in one tensor.
+class ExpertParts : public testing::Test {
+ protected:
+  ExpertParts() {
+    for (const std::string block : {"blk.0.", "blk.1."}) {
+      const std::string name = block + "ffn_gate_up_exps.weight";
+      const GgufTensor gate = parts_.at(block + "ffn_gate_exps.weight");
+      const Values of_gate = parts_.values(gate.name);
+      const Values of_up = parts_.values(block + "ffn_up_exps.weight");
+      const std::ptrdiff_t size = gate.dims[0] * gate.dims[1];
+      Values both;
+      for (std::ptrdiff_t expert = 0; expert < gate.dims[2]; ++expert) {
+        for (const Values* half : {&of_gate, &of_up}) {
+          const auto first = half->begin() + expert * size;
+          both.insert(both.end(), first, first + size);
+        }
+      }
+      whole_.tensors.push_back(
+          {name, TensorType::kF32, {gate.dims[0], 2 * gate.dims[1], gate.dims[2]}, {}});
+      whole_.put(name, both, TensorType::kF32);
+      whole_.remove(block + "ffn_gate_exps.weight");
+      whole_.remove(block + "ffn_up_exps.weight");
+    }
+  }
+
+  static WeightsVerdict verdict(const EditedModel& ref, const EditedModel& got) {
+    const Gguf a = ref.gguf();
+    const Gguf b = got.gguf();
+    return compare_weights(a, b, {}).verdict;
+  }
+
+  const std::string path_ = source_path("golden/qwen3moe/qwen3moe-f32.gguf");
+  EditedModel parts_{path_};
+  EditedModel whole_{path_};
+};
+
+// What would break: right files of experts called wrong, since a converter joins two tensors.
+TEST_F(ExpertParts, InOneTensorAreTheSame) {
+  EXPECT_EQ(verdict(parts_, whole_), WeightsVerdict::kMatch);
+  EXPECT_EQ(verdict(whole_, parts_), WeightsVerdict::kMatch);
+}
+
+TEST_F(ExpertParts, InTheOtherOrderOrOfAnotherExpertAreWrong) {
+  EditedModel swapped = parts_;
+  const std::string gate = "blk.1.ffn_gate_exps.weight";
+  const std::string up = "blk.1.ffn_up_exps.weight";
+  swapped.put(gate, parts_.values(up), TensorType::kF32);
+  swapped.put(up, parts_.values(gate), TensorType::kF32);
+  EXPECT_EQ(verdict(whole_, swapped), WeightsVerdict::kMismatch);
+  EditedModel moved = parts_;
+  const GgufTensor tensor = parts_.at(up);
+  const std::ptrdiff_t size = tensor.dims[0] * tensor.dims[1];
+  moved.edit(up, [&](Values& w) { std::rotate(w.begin(), w.begin() + size, w.end()); });
+  EXPECT_EQ(verdict(whole_, moved), WeightsVerdict::kMismatch);
+  EditedModel without = parts_;
+  without.remove(up);
+  EXPECT_EQ(verdict(whole_, without), WeightsVerdict::kMismatch);
+}
+
+TEST_F(ExpertParts, AVectorMayBeStoredAsAMatrixOfOneColumn) {
+  EditedModel matrix = parts_;
+  GgufTensor& norm = matrix.at("blk.1.ffn_norm.weight");
+  norm.dims = {1, norm.dims[0]};
+  EXPECT_EQ(verdict(parts_, matrix), WeightsVerdict::kMatch);
+  EXPECT_EQ(verdict(matrix, parts_), WeightsVerdict::kMatch);
+  matrix.edit(norm.name, [](Values& w) { w[3] *= 1.01F; });
+  EXPECT_EQ(verdict(parts_, matrix), WeightsVerdict::kMismatch);
 }
 
 TEST_F(LatentParts, CanBeAskedForByAnyOfTheirNames) {

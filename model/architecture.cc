@@ -1,14 +1,18 @@
 #include "model/architecture.h"
 
+#include <algorithm>
+#include <array>
+
 #include "model/layers.h"
 #include "model/mamba_layers.h"
+#include "model/plain_architectures.h"
 
 namespace assay {
 namespace {
 
 using namespace layers;
 
-constexpr Architecture kArchitectures[] = {
+constexpr Architecture kOthers[] = {
     {.name = "llama",
      .layer = kLlamaLayer,
      .variants = kLlamaVariants,
@@ -76,43 +80,6 @@ constexpr Architecture kArchitectures[] = {
      .default_embedding_scale = 12.0,
      .default_depth_scale = 1.4,
      .default_logits_width = 256.0},
-    {.name = "gpt2",
-     .layer = kGpt2Layer,
-     .norm = NormKind::kLayer,
-     .activation = ActivationKind::kGeluTanh,
-     .position = PositionKind::kLearned},
-    {.name = "mpt",
-     .layer = kMptLayer,
-     .norm = NormKind::kLayer,
-     .norm_bias = false,
-     .activation = ActivationKind::kGelu,
-     .position = PositionKind::kAlibi},
-    {.name = "bloom",
-     .layer = kGpt2Layer,
-     .norm = NormKind::kLayer,
-     .activation = ActivationKind::kGeluTanh,
-     .position = PositionKind::kAlibi,
-     .embedding_norm = true,
-     .default_alibi_bias = 8.0},
-    {.name = "starcoder",
-     .layer = kGpt2Layer,
-     .norm = NormKind::kLayer,
-     .activation = ActivationKind::kGeluTanh,
-     .position = PositionKind::kLearned},
-    {.name = "starcoder2",
-     .layer = kPlainLayer,
-     .norm = NormKind::kLayer,
-     .activation = ActivationKind::kGeluTanh},
-    {.name = "gptneox",
-     .layer = kGptneoxLayer,
-     .variants = kGptneoxVariants,
-     .norm = NormKind::kLayer,
-     .activation = ActivationKind::kGelu},
-    {.name = "phi2",
-     .layer = kPhi2Layer,
-     .norm = NormKind::kLayer,
-     .output_bias = Presence::kAlways,
-     .activation = ActivationKind::kGeluTanh},
     {.name = "stablelm",
      .layer = kStablelmLayer,
      .variants = kStablelmVariants,
@@ -442,6 +409,14 @@ constexpr Architecture kArchitectures[] = {
      .routing_keys = RoutingKeys::kNormalised,
      .experts_split_ffn = true},
 };
+
+template <size_t kFirst, size_t kSecond>
+constexpr auto joined(const Architecture (&first)[kFirst], const Architecture (&second)[kSecond]) {
+  std::array<Architecture, kFirst + kSecond> all;
+  std::copy_n(second, kSecond, std::copy_n(first, kFirst, all.begin()));
+  return all;
+}
+constexpr auto kArchitectures = joined(kOthers, kPlainArchitectures);
 
 }  // namespace
 

@@ -24,6 +24,7 @@ constexpr HfModel kModels[] = {
      .window = HfWindow::kChunked,
      .routing = HfRouting::kLlama4,
      .router_gives_scores = true},
+    {.model_type = "cwm", .architecture = "llama", .window = HfWindow::kFourths},
     {.model_type = "mistral", .architecture = "llama", .window = HfWindow::kAll},
     {.model_type = "ministral", .architecture = "llama", .window = HfWindow::kAll},
     {.model_type = "ministral3", .architecture = "mistral3", .window = HfWindow::kAll},

@@ -39,7 +39,8 @@ std::vector<bool> windowed_by_rule(const ConfigObject& object, const HfConfig& c
       is_prefixed ? object.whole_or_zero("first_k_dense_replace", kMaxLayers, 0) : 0;
   const int64_t of_prefix = is_prefixed ? object.whole({kPrefixPattern}, kMaxLayers) : 1;
   const int64_t of_others = is_prefixed ? object.whole({"sliding_window_pattern"}, kMaxLayers)
-                                        : config.architecture->window_period;
+                            : kind == HfWindow::kSixths ? 6
+                                                        : 4;
   for (int64_t i = 0; i < config.n_layers; ++i) {
     const bool is_of_prefix = i < prefix;
     const int64_t number = kind == HfWindow::kFourths ? i : i + 1 - (is_of_prefix ? 0 : prefix);

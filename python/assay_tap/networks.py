@@ -1837,6 +1837,11 @@ MODELS = {
         "variants": (((("without", "feed_forward.router"), ), LAYERS["llama4_text, 1"]),),
         "rotation": "apply_rotary_emb", "rotated_by_tokens": True, "router_gives_scores": True,
     },
+    "cwm": {
+        "architecture": "llama", "layer": LAYERS["llama"], "layers": "model.layers", "token_embd": "model.embed_tokens",
+        "output_norm": "model.norm", "output": "lm_head", "variants": (((("with", "mlp.gate"), ), LAYERS["llama, 1"]),),
+        "rotation": "apply_rotary_pos_emb", "halves_to_adjacent": True,
+    },
     "mistral": {
         "architecture": "llama", "layer": LAYERS["llama"], "layers": "model.layers", "token_embd": "model.embed_tokens",
         "output_norm": "model.norm", "output": "lm_head", "variants": (((("with", "mlp.gate"), ), LAYERS["llama, 1"]),),

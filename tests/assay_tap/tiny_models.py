@@ -60,6 +60,7 @@ OWN_NAMES["exaone_moe"] = dict(num_experts=4, num_experts_per_tok=2, moe_interme
 OWN_NAMES["hunyuan_v1_moe"] = dict(num_experts=4, moe_topk=2)
 OWN_NAMES["llama4_text"] = dict(num_local_experts=4, num_experts_per_tok=2, intermediate_size_mlp=40)
 OWN_NAMES["phimoe"] = dict(num_local_experts=4, lm_head_bias=True, attention_bias=True)
+OWN_NAMES["cwm"] = dict(bos_token_id=1)
 OWN_NAMES["mpt"] = dict(d_model=32, n_heads=4, n_layers=2, max_seq_len=64)
 OWN_NAMES["mamba2"] = dict(num_heads=4, head_dim=16, state_size=8, n_groups=2, chunk_size=4)
 SIZES = dict(q_lora_rank=20, kv_lora_rank=16, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10)

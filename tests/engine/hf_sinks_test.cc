@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "engine/hf/config.h"
+#include "tests/support/small_config.h"
 
 // What config.json of MiMo-V2-Flash, of Granite with windows, of Cohere's experts, of Bamba and of
 // OLMo says that no other does.
@@ -17,15 +17,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-
-HfConfig small_config(const std::string& type, const std::string& more) {
-  return read_hf_config(R"({"model_type": ")" + type +
-                            R"(", "vocab_size": 5, "hidden_size": 16, "num_hidden_layers": 4,
-                                "num_attention_heads": 4, "num_key_value_heads": 2,
-                                "intermediate_size": 6, "max_position_embeddings": 64)" +
-                            more + "}",
-                        "config.json");
-}
+using testing_support::small_config;
+using testing_support::stated;
 
 HfConfig small_mimo(const std::string& more) {
   return small_config("mimo_v2_flash", R"(, "head_dim": 24, "v_head_dim": 8, "n_routed_experts": 4,
@@ -35,11 +28,6 @@ HfConfig small_mimo(const std::string& more) {
 
 HfConfig small_cohere(const std::string& more) {
   return small_config("cohere2_moe", R"(, "head_dim": 4, "num_experts": 4)" + more);
-}
-
-template <class Number>
-Number stated(const HfConfig& config, const std::string& key) {
-  return std::get<Number>(config.metadata.at(key));
 }
 
 template <class Number>

@@ -143,6 +143,7 @@ OF_TYPE = {
             **{"short_factor": [1.0, 1.5, 2.0, 2.5], "long_factor": [2.0, 3.0, 4.0, 5.0]},
         },
     },
+    "cwm": {"head_dim": 16},
     "internlm3": {"head_dim": 16},
     "iquestcoder": {"head_dim": 16},
     "helium": {"head_dim": 16},

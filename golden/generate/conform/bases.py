@@ -17,6 +17,14 @@ BASES = LATENT_BASES | {
         "LlamaForCausalLM", "llama", **RMS, rope_theta=10000.0, rope_scaling=None, attention_bias=False,
         mlp_bias=False, **UNTIED
     ),
+    "cwm": common(
+        "CwmForCausalLM", "cwm", **RMS, head_dim=32, rope_theta=10000.0, mlp_bias=False, sliding_window=512,
+        layer_types=["full_attention", "sliding_attention"], rope_scaling=dict(
+            rope_type="llama3", factor=1.0, low_freq_factor=1.0, high_freq_factor=4.0,
+            original_max_position_embeddings=512
+        ),
+        **UNTIED
+    ),
     "mistral": common(
         "MistralForCausalLM", "mistral", **RMS, head_dim=32, rope_theta=10000.0, sliding_window=None, **UNTIED
     ),

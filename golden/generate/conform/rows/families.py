@@ -28,6 +28,16 @@ FAMILIES = [
         attention_chunk_size=3, attn_temperature_tuning=True, floor_scale=2, attn_scale=0.5, rope_theta=500000.0,
         rope_scaling=LLAMA3 | dict(low_freq_factor=1.0, high_freq_factor=1.0),
     ),
+    family(
+        "cwm", "CWM", BASE_10000, NO_WINDOW,
+        misread("rope_scaling", "takes the angles without scaling", {"rope_scaling": {"factor": 1.0}}),
+        misread(
+            "attention_window", "has the window in all layers but every fourth, counted from the end",
+            {"layer_types": ["sliding_attention"] * 3 + ["full_attention"]}
+        ),
+        num_hidden_layers=4, layer_types=["full_attention"] + ["sliding_attention"] * 3, sliding_window=4,
+        rope_theta=1000000.0, rope_scaling=LLAMA3,
+    ),
     family("mistral", "Mistral", BASE_10000, rope_theta=1000000.0),
     family("mixtral", "Mixtral", BASE_10000, ONE_EXPERT, ALL_EXPERTS, rope_theta=1000000.0),
     family("qwen2", "Qwen2", NO_BIASES, BASE_10000, rope_theta=1000000.0),

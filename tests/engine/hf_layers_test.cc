@@ -1,0 +1,30 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "tests/support/small_config.h"
+
+// What config.json of networks says whose layers are nearly those of another.
+namespace assay {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using testing_support::small_config;
+using testing_support::stated;
+
+// Breaks if the window were in the layers that have none in other networks: those counted from 1.
+TEST(HfCwm, EveryFourthLayerFromTheFirstOnHasNoWindow) {
+  const std::string heads = R"(, "head_dim": 4)";
+  EXPECT_THAT(small_config("cwm", heads).windowed, ElementsAre(false, true, true, true));
+  EXPECT_EQ(stated<int64_t>(small_config("cwm", heads), "llama.attention.sliding_window"), 8192);
+  EXPECT_THAT([&] { small_config("cwm", heads + R"(, "sliding_window": null)"); },
+              ThrowsMessage<Error>(HasSubstr("key 'sliding_window' is null")));
+}
+
+}  // namespace
+}  // namespace assay

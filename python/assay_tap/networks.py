@@ -562,6 +562,20 @@ LAYERS = {
         ("post_ffn_norm", "norm", "ffn_out", "post_ffw_norm", "post_feedforward_layernorm"),
         ("output", "add", "attn_residual post_ffn_norm", "", ""),
     ),
+    "vaultgemma": (
+        ("attn_norm", "norm", "output", "attn_norm", "input_layernorm"),
+        ("q", "linear", "attn_norm", "attn_q", "self_attn.q_proj"),
+        ("k", "linear", "attn_norm", "attn_k", "self_attn.k_proj"),
+        ("v", "linear", "attn_norm", "attn_v", "self_attn.v_proj"), ("q_rope", "rope", "q", "", ""),
+        ("k_rope", "rope", "k", "", ""), ("attn", "attention", "q_rope k_rope v", "", ""),
+        ("attn_out", "linear", "attn", "attn_output", "self_attn.o_proj"),
+        ("attn_residual", "add", "output attn_out", "", ""),
+        ("ffn_norm", "norm", "attn_residual", "ffn_norm", "pre_feedforward_layernorm"),
+        ("ffn_gate", "linear", "ffn_norm", "ffn_gate", "mlp.gate_proj"),
+        ("ffn_up", "linear", "ffn_norm", "ffn_up", "mlp.up_proj"), ("ffn_act", "activation", "ffn_up ffn_gate", "", ""),
+        ("ffn_out", "linear", "ffn_act", "ffn_down", "mlp.down_proj"),
+        ("output", "add", "attn_residual ffn_out", "", ""),
+    ),
     "gemma3_text": (
         ("attn_norm", "norm", "output", "attn_norm", "input_layernorm"),
         ("q", "linear", "attn_norm", "attn_q", "self_attn.q_proj"),
@@ -1967,6 +1981,11 @@ MODELS = {
     },
     "gemma2": {
         "architecture": "gemma2", "layer": LAYERS["gemma2"], "layers": "model.layers",
+        "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
+        "rotation": "apply_rotary_pos_emb", "norm_plus_one": True,
+    },
+    "vaultgemma": {
+        "architecture": "vaultgemma", "layer": LAYERS["vaultgemma"], "layers": "model.layers",
         "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
         "rotation": "apply_rotary_pos_emb", "norm_plus_one": True,
     },

@@ -163,12 +163,11 @@ TEST_F(MappedComparison, RequiresTheArchitectureWhereRowOrderDependsOnIt) {
           line("model.layers.0.self_attn.q_proj", 0, {0, 1, 2, 3}) + line("lm_head", 0, {1, 2}));
   CompareOptions options;
   options.got_map = NameMap::load("transformers");
-  EXPECT_THAT(
-      error_of([&] { compare_logs(ref, got, options); }),
-      AllOf(HasSubstr("transformers: what 'model.layers.0.self_attn.q_proj' is depends on "
-                      "the architecture"),
-            HasSubstr("give --map transformers:arch=A, with ,head_dim=64"),
-            HasSubstr("A is one of afmoe, apertus, arcee, bloom, cohere2, cohere2moe, command-r")));
+  EXPECT_THAT(error_of([&] { compare_logs(ref, got, options); }),
+              AllOf(HasSubstr("transformers: what 'model.layers.0.self_attn.q_proj' is depends on "
+                              "the architecture"),
+                    HasSubstr("give --map transformers:arch=A, with ,head_dim=64"),
+                    HasSubstr("A is one of afmoe, apertus, arcee, ")));
   options.got_map = NameMap::load("transformers:head_dim=4");
   EXPECT_THAT(error_of([&] { compare_logs(ref, got, options); }), HasSubstr("arch=A"));
   options.got_map = NameMap::load("transformers:arch=llama,head_dim=4");

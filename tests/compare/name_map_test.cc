@@ -124,8 +124,7 @@ TEST_F(NameMapTest, LlamaCppHasOneChoiceOfEachCheckpoint) {
     }
   }
   EXPECT_THAT(error_of([] { NameMap::load("llama.cpp:arch=mamba"); }),
-              HasSubstr("A is one of afmoe, apertus, arcee, bloom, cohere2, cohere2moe, command-r, "
-                        "deepseek2, deepseek32, dots1"));
+              HasSubstr("A is one of afmoe, apertus, arcee, "));
 }
 
 // Breaks if an architecture of Assay's were left out of the map, or had the names of another: what
@@ -194,8 +193,7 @@ TEST_F(NameMapTest, TransformersRejectsAnUnknownArchitecture) {
   NameMap map = NameMap::load("transformers");
   EXPECT_THAT(error_of([&] { map.set_arch("mamba"); }),
               AllOf(HasSubstr("transformers: the map knows no architecture 'mamba'"),
-                    HasSubstr("transformers:arch=A, where A is one of afmoe, apertus, arcee, "
-                              "bloom, cohere2, cohere2moe, command-r")));
+                    HasSubstr("transformers:arch=A, where A is one of afmoe, apertus, arcee, ")));
   const NameMap unknown = NameMap::load("transformers");
   for (const char* name : {"lm_head", "model.embed_tokens", "model.layers.0.self_attn.k_proj",
                            "model.layers.0.post_attention_layernorm"}) {
@@ -229,8 +227,8 @@ TEST_F(NameMapTest, RejectsBadMaps) {
   EXPECT_THAT(
       error_of([] { NameMap::load("transformers:arch=zz"); }),
       AllOf(HasSubstr("no architecture 'zz'; give --map transformers:arch=A, where A is one "
-                      "of afmoe, apertus, arcee, bloom, cohere2, cohere2moe, command-r, deepseek2"),
-            HasSubstr("olmo2, olmoe, phi2, phi3")));
+                      "of afmoe, apertus, arcee, "),
+            HasSubstr(", olmo2, olmoe, ")));
   EXPECT_THAT(error_of([] { NameMap::load("transformers:head_dim=-2"); }), HasSubstr("head_dim"));
   EXPECT_THAT(failure("{"), HasSubstr("not valid JSON at byte"));
   EXPECT_THAT(failure("[]"), HasSubstr("not an object"));

@@ -303,7 +303,7 @@ def logits_of_transformers(config, folder):
     with torch.no_grad():
         model = AutoModelForCausalLM.from_config(made, dtype=torch.float32, attn_implementation="eager").eval()
         generator = torch.Generator().manual_seed(5)
-        is_gemma = config["model_type"].startswith("gemma")
+        is_gemma = "gemma" in config["model_type"]
         for name, parameter in model.named_parameters():
             parameter.copy_(drawn(name, parameter.shape, is_gemma, generator))
         model.tie_weights()

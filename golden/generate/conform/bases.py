@@ -161,6 +161,11 @@ BASES = LATENT_BASES | {
         "Gemma2ForCausalLM", "gemma2", **GEMMA, rope_theta=10000.0, query_pre_attn_scalar=32, sliding_window=512,
         attn_logit_softcapping=NO_CAP, final_logit_softcapping=NO_CAP, cache_implementation="hybrid"
     ),
+    "vaultgemma": common(
+        "VaultGemmaForCausalLM", "vaultgemma", **GEMMA, rope_theta=10000.0, query_pre_attn_scalar=32,
+        sliding_window=512, layer_types=["sliding_attention", "full_attention"], attn_logit_softcapping=NO_CAP,
+        final_logit_softcapping=NO_CAP
+    ),
     "gemma3_text": common(
         "Gemma3ForCausalLM", "gemma3_text", **GEMMA, num_hidden_layers=6, rope_theta=10000.0,
         rope_local_base_freq=10000.0, rope_scaling=None, query_pre_attn_scalar=32, sliding_window=512,

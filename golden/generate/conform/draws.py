@@ -15,7 +15,7 @@ MEAN = 2 * 65535
 DEVIATION = 37837.22723720648  # of the sum of four whole numbers from 0 to 65535
 
 # Whose norms multiply by 1 + weight.
-PLUS_ONE = ("gemma", "gemma2", "gemma3_text", "nemotron", "qwen3_5_text", "qwen3_next")
+PLUS_ONE = ("gemma", "gemma2", "gemma3_text", "vaultgemma", "nemotron", "qwen3_5_text", "qwen3_next")
 
 
 def mix(z):
@@ -119,7 +119,7 @@ def spread(name, shape, row):
     elif name.endswith(("bias", "e_score_correction")):
         mean, deviation = 0.0, 0.3
     elif name.endswith(EMBEDDINGS):
-        root = math.sqrt(config["hidden_size"]) if model_type.startswith("gemma") else 1.0
+        root = math.sqrt(config["hidden_size"]) if "gemma" in model_type else 1.0
         mean, deviation = 0.0, 1.0 / root
     else:
         mean, deviation = 0.0, first_match(MATRICES, name, 1.0) / math.sqrt(fan_in(name, shape, model_type))

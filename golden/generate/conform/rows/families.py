@@ -120,6 +120,13 @@ FAMILIES = [
         sliding_window=4, attn_logit_softcapping=2.0, final_logit_softcapping=4.0,
     ),
     family(
+        "vaultgemma", "VaultGemma", *SOFTCAPS, NO_WINDOW, GELU_ERF,
+        misread("attention_scale", "scales scores by the root of the heads' width", {"query_pre_attn_scalar": 32}),
+        gain={"*gate_proj.weight": 2.0}, num_hidden_layers=3, sliding_window=4, query_pre_attn_scalar=8,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"], attn_logit_softcapping=2.0,
+        final_logit_softcapping=4.0,
+    ),
+    family(
         "gemma3_text", "Gemma 3", NO_NORM_WEIGHTS, NO_WINDOW, GELU_ERF,
         misread("rope_base", "takes one rotary base for all layers", {"rope_local_base_freq": 1000000.0}),
         misread("rope_scaling", "does not scale the angles of global layers", {"rope_scaling": None}),

@@ -131,8 +131,9 @@ inline constexpr HfName kHyV3[] = {{"ffn_gate_inp", "mlp.gate"},
                                    {"ffn_up_shexp", "mlp.shared_mlp.up_proj"},
                                    {"ffn_down_shexp", "mlp.shared_experts.down_proj"},
                                    {"ffn_down_shexp", "mlp.shared_mlp.down_proj"}};
+inline constexpr HfName kGlm[] = {{"ffn_up", "mlp.gate_up_proj"}};
 inline constexpr HfName kGlm4[] = {{"post_attention_norm", "post_self_attn_layernorm"},
-                                   {"ffn_up", "mlp.gate_up_proj"},
+                                   kGlm[0],
                                    {"post_ffw_norm", "post_mlp_layernorm"}};
 inline constexpr HfName kStarcoder2[] = {{"ffn_up", "mlp.c_fc"}, {"ffn_down", "mlp.c_proj"}};
 inline constexpr HfName kStableLm[] = {{"attn_q_norm", "self_attn.q_layernorm"},

@@ -148,6 +148,13 @@ inline constexpr auto kGemma2Layer = sandwich_layer(
 inline constexpr auto kGemma3Layer = sandwich_layer(
     join(qk_norms(W::kHead, W::kHead), rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional)),
     gated_ffn(C::kFfnNorm, Presence::kNever));
+constexpr auto chatglm_layer(const auto& projections) {
+  return join(kAttnNorm, projections, rotary_attention(C::kQ, C::kK, Presence::kNever),
+              add_attn(C::kAttnOut), kFfnNorm, fused_gated_ffn(C::kFfnNorm), add_ffn(C::kFfnOut));
+}
+inline constexpr auto kChatGlmLayer = chatglm_layer(qkv(C::kAttnNorm, Presence::kOptional));
+inline constexpr auto kChatGlmFused = chatglm_layer(fused_qkv(Presence::kOptional));
+inline constexpr LayerVariant kChatGlmVariants[] = {{.ops = kChatGlmFused, .tensor = "attn_qkv"}};
 inline constexpr auto kGlm4Layer =
     sandwich_layer(rotary_attention(C::kQ, C::kK, Presence::kNever), fused_gated_ffn(C::kFfnNorm));
 

@@ -144,6 +144,7 @@ LAYERS = {
     "xverse": COMMON_LAYER,
     "hunyuan-dense": COMMON_LAYER | {"q_rope_norm": Node("Qcur_norm"), "k_rope_norm": Node("Kcur_norm")},
     "seed_oss": COMMON_LAYER | {"ffn_norm": Node("attn_post_norm")},
+    "chatglm": without(COMMON_LAYER, "ffn_gate") | FUSED_GATE,
     "glm4": without(COMMON_LAYER, "ffn_gate") | FUSED_GATE | GLM4_NORMS,
 }
 GEMMA_TOP = COMMON_TOP | {"embedding": Node("inp_scaled")}

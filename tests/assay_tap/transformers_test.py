@@ -43,7 +43,7 @@ DESCRIBED = list(MODELS)
 WITHIN_EXPERTS = {"experts", "expert_weights", "ffn_gate", "ffn_up", "ffn_act", "expert_out"}
 WITHIN_EXPERTS |= {"shared_weight", "shared_scaled", "expert_in"}
 PLAIN_ATTENTION = ("llama mistral qwen2 qwen3 phi3 olmo2 granite gpt2 phi gpt_neox falcon cohere starcoder2 nemotron "
-                   "glm4 seed_oss arcee ernie4_5 ministral3 olmo ministral").split()  # without windows, caps and the like
+                   "glm glm4 seed_oss arcee ernie4_5 ministral3 olmo ministral").split()  # without windows, caps and so on
 
 
 def collected(model, *passes, **options):

@@ -454,5 +454,21 @@ INSTANTIATE_TEST_SUITE_P(
                          "tensor 'rope_freqs.weight' holds 0"}),
     [](const auto& test) { return test.param.name; });
 
+// Breaks if files of ChatGLM's own class, which have queries, keys and values in one tensor, were
+// refused.
+TEST(Model, ChatGlmMayHaveOneProductOfQueriesKeysAndValues) {
+  TinyModel tiny;
+  tiny.become("chatglm");
+  for (const char* name : {"attn_q", "attn_k", "attn_v", "ffn_gate"}) {
+    tiny.tensors.erase("blk.0." + std::string(name) + ".weight");
+  }
+  tiny.tensors["blk.0.attn_qkv.weight"] = {{8, 16}};
+  tiny.tensors["blk.0.attn_qkv.bias"] = {{16}};
+  tiny.tensors["blk.0.ffn_up.weight"] = {{8, 24}};
+  const Model model(std::make_shared<Gguf>(write(tiny, "chatglm")));
+  EXPECT_EQ(model.config().find(Checkpoint::kV)->tensor, "attn_qkv");
+  EXPECT_EQ(model.config().find(Checkpoint::kFfnGate)->tensor, "ffn_up");
+}
+
 }  // namespace
 }  // namespace assay

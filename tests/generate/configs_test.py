@@ -171,6 +171,7 @@ OF_TYPE = {
         **{"moe_num_experts": 4, "moe_k": 2, "moe_num_shared_experts": 1, "moe_intermediate_size": 32},
         **{"moe_layer_start_index": 1, "moe_layer_interval": 1},
     },
+    "glm": {"head_dim": 16},
     "glm4_moe": SIGMOID | {"use_qk_norm": True, "head_dim": 16},
     "ministral": {"head_dim": 16},
     "ministral3": {

@@ -341,6 +341,10 @@ BASES = LATENT_BASES | {
         "Olmo3ForCausalLM", "olmo3", **RMS | dict(rms_norm_eps=1e-6), rope_theta=10000.0, rope_scaling=None,
         sliding_window=512, layer_types=["sliding_attention", "full_attention"], attention_bias=False, **UNTIED
     ),
+    "glm": common(
+        "GlmForCausalLM", "glm", **RMS, head_dim=32, partial_rotary_factor=1.0, rope_theta=10000.0,
+        attention_bias=False, pad_token_id=0, **UNTIED
+    ),
     "glm4": common(
         "Glm4ForCausalLM", "glm4", **RMS, head_dim=32, partial_rotary_factor=1.0, rope_theta=10000.0,
         attention_bias=False, pad_token_id=0, **UNTIED

@@ -252,6 +252,7 @@ FAMILIES = [
         rope_scaling=LLAMA3, rope_theta=1000000.0,
     ),
     family("seed_oss", "Seed-OSS", NO_BIASES, BASE_10000, rope_theta=10000000.0),
+    family("glm", "GLM-4 9B", NO_BIASES, ALL_DIMENSIONS, partial_rotary_factor=0.5, attention_bias=True),
     family("glm4", "GLM-4", NO_BIASES, ALL_DIMENSIONS, partial_rotary_factor=0.5, attention_bias=True),
     family("olmo3", "OLMo 3", NO_NORM_WEIGHTS, NO_WINDOW, BASE_10000, rope_theta=500000.0, sliding_window=4),
     family("ernie4_5", "ERNIE 4.5", BASE_10000, rope_theta=500000.0),

@@ -55,6 +55,7 @@ constexpr HfModel kModels[] = {
     {.model_type = "olmo2", .architecture = "olmo2"},
     {.model_type = "olmo3", .architecture = "olmo2", .window = HfWindow::kSome},
     {.model_type = "olmoe", .architecture = "olmoe"},
+    {.model_type = "flex_olmo", .architecture = "flexolmo"},
     {.model_type = "granite", .architecture = "granite"},
     {.model_type = "granitemoe",
      .architecture = "granitemoe",

@@ -256,6 +256,12 @@ inline constexpr LayerVariant kGraniteSwaVariants[] = {
     {.ops = kSinkDense, .without = "ffn_gate_inp"},
     {.ops = kSinkExperts, .without = "ffn_up_shexp"}};
 
+inline constexpr auto kFlexOlmoLayer =
+    join(qkv(C::kOutput, Presence::kOptional), qk_norms(W::kQ, W::kKv),
+         rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional), kPostAttnNorm,
+         add_attn(C::kPostAttnNorm), experts(C::kAttnResidual, C::kFfnOut, Presence::kNever),
+         kPostFfnNorm, add_ffn(C::kPostFfnNorm));
+
 inline constexpr auto kOlmoLayer =
     join(std::array{norm(C::kAttnNorm, C::kOutput, {})}, qkv(C::kAttnNorm, Presence::kOptional),
          rotary_attention(C::kQ, C::kK, Presence::kOptional), add_attn(C::kAttnOut),

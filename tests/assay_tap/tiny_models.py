@@ -21,7 +21,7 @@ LATENT = ("youtu", "minicpm3", *ROUTED_LATENT)
 INDEXED = ("deepseek_v32", "glm_moe_dsa")  # latent, too
 ROUTED = ("glm4_moe", "dots1", "solar_open", *ROUTED_LATENT, *INDEXED)
 EXPERTS = ("mixtral", "qwen3_moe", "olmoe", "granitemoe", "gpt_oss", "minimax_m2", "ernie4_5_moe", "qwen2_moe")
-EXPERTS += ("mimo_v2_flash", "cohere2_moe", "granitemoeshared", "granitemoe_swa")
+EXPERTS += ("flex_olmo", "mimo_v2_flash", "cohere2_moe", "granitemoeshared", "granitemoe_swa")
 EXPERTS += ("mellum", "afmoe", "hy_v3", "lfm2_moe", "qwen3_5_moe_text", "qwen3_next", "granitemoehybrid", *ROUTED)
 OWN_NAMES |= {kind: dict(num_local_experts=4, num_experts=4, num_experts_per_tok=2) for kind in EXPERTS}
 SIZES = dict(n_routed_experts=4, n_group=1, topk_group=1, first_k_dense_replace=0, moe_intermediate_size=16)

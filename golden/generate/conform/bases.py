@@ -211,6 +211,11 @@ BASES = LATENT_BASES | {
         num_experts_per_tok=2, norm_topk_prob=False, clip_qkv=None, rope_theta=10000.0, rope_scaling=None,
         attention_bias=False, **UNTIED
     ),
+    "flex_olmo": common(
+        "FlexOlmoForCausalLM", "flex_olmo", **RMS | dict(rms_norm_eps=1e-6), intermediate_size=80, num_experts=4,
+        num_experts_per_tok=2, norm_topk_prob=False, rope_theta=10000.0, rope_scaling=None, attention_bias=False,
+        pad_token_id=0, **UNTIED
+    ),
     "granite": common(
         "GraniteForCausalLM", "granite", **RMS, embedding_multiplier=1.0, attention_multiplier=ROOT,
         residual_multiplier=1.0, logits_scaling=1.0, rope_theta=10000.0, rope_scaling=None, attention_bias=False,

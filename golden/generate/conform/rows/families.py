@@ -175,6 +175,9 @@ FAMILIES = [
     family("olmo", "OLMo", BASE_10000, rope_theta=500000.0),
     family("olmo2", "OLMo 2", BASE_10000, NO_NORM_WEIGHTS, rope_theta=500000.0),
     family("olmoe", "OLMoE", NO_NORM_WEIGHTS, CHANGED_WEIGHTS, ONE_EXPERT, ALL_EXPERTS),
+    family(
+        "flex_olmo", "FlexOlmo", BASE_10000, NO_NORM_WEIGHTS, ONE_EXPERT, ALL_EXPERTS, rope_theta=500000.0,
+    ),
     family("granite", "Granite", *SCALES, **GRANITE),
     family("granitemoe", "Granite with experts", *SCALES, ONE_EXPERT, ALL_EXPERTS, **GRANITE),
     family(

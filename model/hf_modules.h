@@ -166,6 +166,8 @@ inline constexpr HfName kQwen2Moe[] = {{"ffn_gate_shexp", "mlp.shared_expert.gat
                                        {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
                                        {"ffn_down_shexp", "mlp.shared_expert.down_proj"}};
 inline constexpr HfName kErnieMoe[] = {{"exp_probs_b", "mlp.moe_statics.e_score_correction_bias"}};
+inline constexpr HfName kHyperClovaX[] = {{"post_attention_norm", "post_norm1"},
+                                          {"post_ffw_norm", "post_norm2"}};
 inline constexpr HfName kGraniteMoe[] = {{"ffn_gate_inp", "block_sparse_moe.router"},
                                          {"ffn_gate_inp", "block_sparse_moe.router.layer"},
                                          {kMixture, "block_sparse_moe.experts"}};

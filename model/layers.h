@@ -145,6 +145,11 @@ inline constexpr LayerVariant kFalconVariants[] = {
 
 inline constexpr auto kGemma2Layer = sandwich_layer(
     rotary_attention(C::kQ, C::kK, Presence::kOptional), gated_ffn(C::kFfnNorm, Presence::kNever));
+inline constexpr auto kHyperClovaXLayer =
+    sandwich_layer(rotary_attention(C::kQ, C::kK, Presence::kOptional),
+                   gated_ffn(C::kFfnNorm, Presence::kOptional));
+inline constexpr LayerVariant kHyperClovaXVariants[] = {
+    {.ops = kLlamaLayer, .without = "post_attention_norm"}};
 inline constexpr auto kGemma3Layer = sandwich_layer(
     join(qk_norms(W::kHead, W::kHead), rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional)),
     gated_ffn(C::kFfnNorm, Presence::kNever));

@@ -17,6 +17,7 @@ namespace assay {
 // show the same, and count there.
 struct HfParts {
   bool qkv_bias = false;
+  bool post_norms = true;    // of what is added to the residual stream, where layers may do without
   bool output_bias = false;  // of the attention's last product
   bool ffn_bias = false;
   bool head_norms = false;    // of q and k, where the architecture may do without

@@ -142,6 +142,8 @@ HfParts read_parts(const ConfigObject& object, const HfConfig& config) {
   }
   parts.conv_bias = object.flag(object.present({"mamba_conv_bias", "use_conv_bias"}));
   parts.logits_bias = object.flag("lm_head_bias");
+  constexpr char kPostNorms[] = "use_post_norm";
+  parts.post_norms = object.default_of(kPostNorms) == nullptr || object.flag(kPostNorms);
   constexpr char kSsmNorm[] = "mamba_rms_norm";
   parts.ssm_norm = object.default_of(kSsmNorm) == nullptr || object.flag(kSsmNorm);
   parts.experts = expert_layers(object, config);
@@ -164,6 +166,7 @@ bool has_part(const HfConfig& config, int64_t layer, std::string_view tensor) {
   if (tensor == "ffn_gate_inp") return parts.experts[static_cast<size_t>(layer)];
   if (tensor == "ffn_norm") return !config.parallel_residual;
   if (tensor == "attn_norm_2") return parts.two_norms;
+  if (tensor == "post_attention_norm") return parts.post_norms;
   if (is_of_kv(tensor) && config.shares_kv(layer)) return false;
   if (tensor == "ssm_norm") return parts.ssm_norm;
   if (tensor == "inp_gate") return config.ple_length > 0;

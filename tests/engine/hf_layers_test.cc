@@ -26,5 +26,13 @@ TEST(HfCwm, EveryFourthLayerFromTheFirstOnHasNoWindow) {
               ThrowsMessage<Error>(HasSubstr("key 'sliding_window' is null")));
 }
 
+// Breaks if norms behind attention and feed-forward were asked for where a class has no such key.
+TEST(HfHyperClovaX, NormsBehindTheLayersPartsCanBeSwitchedOff) {
+  EXPECT_TRUE(small_config("hyperclovax", "").parts.post_norms);
+  EXPECT_FALSE(small_config("hyperclovax", R"(, "use_post_norm": false)").parts.post_norms);
+  EXPECT_TRUE(small_config("gemma2", R"(, "use_post_norm": false)").parts.post_norms);
+  EXPECT_FALSE(small_config("hyperclovax", "").metadata.contains("hyperclovax.attention.scale"));
+}
+
 }  // namespace
 }  // namespace assay

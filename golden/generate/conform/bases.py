@@ -221,6 +221,11 @@ BASES = LATENT_BASES | {
         residual_multiplier=1.0, logits_scaling=1.0, rope_theta=10000.0, rope_scaling=None, attention_bias=False,
         mlp_bias=False, **TIED
     ),
+    "hyperclovax": common(
+        "HyperCLOVAXForCausalLM", "hyperclovax", **RMS, head_dim=32, embedding_multiplier=1.0,
+        attention_multiplier=ROOT, residual_multiplier=1.0, logits_scaling=1.0, use_post_norm=False, rope_theta=10000.0,
+        rope_scaling=None, attention_bias=False, mlp_bias=False, **UNTIED
+    ),
     "granitemoe": common(
         "GraniteMoeForCausalLM", "granitemoe", **RMS, intermediate_size=80, num_local_experts=4,
         num_experts_per_tok=2, embedding_multiplier=1.0, attention_multiplier=ROOT, residual_multiplier=1.0,

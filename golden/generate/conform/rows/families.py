@@ -179,6 +179,14 @@ FAMILIES = [
         "flex_olmo", "FlexOlmo", BASE_10000, NO_NORM_WEIGHTS, ONE_EXPERT, ALL_EXPERTS, rope_theta=500000.0,
     ),
     family("granite", "Granite", *SCALES, **GRANITE),
+    family(
+        "hyperclovax", "HyperCLOVA X", *SCALES, BASE_10000,
+        misread("logit_scale", "divides logits by logits_scaling", {"logits_scaling": 0.25}),
+        misread(
+            "norm_order", "leaves the norms of what is added out", {"use_post_norm": False}, {"*post_norm*": None}
+        ),
+        use_post_norm=True, rope_theta=500000.0, **GRANITE,
+    ),
     family("granitemoe", "Granite with experts", *SCALES, ONE_EXPERT, ALL_EXPERTS, **GRANITE),
     family(
         "granitemoeshared", "Granite with experts and a shared one", *SCALES, ONE_EXPERT, ALL_EXPERTS, NO_SHARED_MLP, **GRANITE

@@ -135,6 +135,9 @@ inline constexpr HfName kGlm[] = {{"ffn_up", "mlp.gate_up_proj"}};
 inline constexpr HfName kGlm4[] = {{"post_attention_norm", "post_self_attn_layernorm"},
                                    kGlm[0],
                                    {"post_ffw_norm", "post_mlp_layernorm"}};
+// Published files have that norm, which no layer without experts reads, in all layers.
+inline constexpr HfName kAxk1[] = {{"post_ffw_norm", "mlp.post_mlp_layernorm"},
+                                   {"post_ffw_norm", "post_mlp_layernorm"}};
 inline constexpr HfName kStarcoder2[] = {{"ffn_up", "mlp.c_fc"}, {"ffn_down", "mlp.c_proj"}};
 inline constexpr HfName kStableLm[] = {{"attn_q_norm", "self_attn.q_layernorm"},
                                        {"attn_k_norm", "self_attn.k_layernorm"}};

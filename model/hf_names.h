@@ -96,9 +96,13 @@ struct HfModel {
   HfExperts experts = HfExperts::kEach;
   HfWindow window = HfWindow::kNone;
   HfRouting routing = HfRouting::kOwn;
-  int64_t n_dense_layers = 0;    // the first, where config.json can say it by a list alone
-  double norm_eps = 0.0;         // of norms, where config.json does not say it; else 0
-  bool windowed_sinks = false;   // layers with a window have sinks, and no others
+  int64_t n_dense_layers = 0;       // the first, where config.json can say it by a list alone
+  bool dense_by_older_key = false;  // or by first_k_dense_replace
+  double norm_eps = 0.0;            // of norms, where config.json does not say it; else 0
+  bool windowed_sinks = false;      // layers with a window have sinks, and no others
+  // Published layers without experts have a norm of the result of a feed-forward, too, which
+  // nothing reads.
+  bool unread_post_norm = false;
   bool choice_bias = false;      // the choice of experts has a bias
   bool choice_bias_row = false;  // which is a matrix of one row
   // What published files have in the place of "model." before the names of tensors.

@@ -299,6 +299,12 @@ inline constexpr LayerVariant kDeepseekVariants[] = {
     {.ops = kDeepseekLite, .tensor = "attn_q"},
     {.ops = kDeepseekDense, .without = "ffn_gate_inp"}};
 
+inline constexpr auto kAxk1Layer =
+    join(kAttnNorm, latent_attention(kLatentQ), add_attn(C::kAttnOut), kFfnNorm, kRoutedAndShared,
+         kPostFfnNorm, add_ffn(C::kPostFfnNorm));
+inline constexpr LayerVariant kAxk1Variants[] = {
+    {.ops = kDeepseekDense, .without = "ffn_gate_inp"}};
+
 inline constexpr auto kDsaAttention = indexed_attention(indexer(C::kQANorm));
 inline constexpr auto kDsaLayer = expert_layer(kDsaAttention, kRoutedAndShared);
 inline constexpr auto kDsaDense =

@@ -24,7 +24,9 @@ int64_t leading_dense(const ConfigObject& object, const HfConfig& config) {
     for (const char* key : {"first_k_dense_replace", "num_dense_layers"}) {
       if (object.default_of(key) != nullptr) return object.whole_or_zero(key, kMaxLayers);
     }
-    if (config.model->routing == HfRouting::kPrefixed) {
+    const bool is_older =
+        config.model->dense_by_older_key && object.states("first_k_dense_replace");
+    if (is_older || config.model->routing == HfRouting::kPrefixed) {
       return object.whole_or_zero("first_k_dense_replace", kMaxLayers, 0);
     }
     return config.model->n_dense_layers;

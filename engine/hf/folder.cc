@@ -77,6 +77,12 @@ class TensorList {
         ignored.push_back(fmt::format("{}.{}.self_attn.{}.", config_.model->layers, i, module));
       }
     }
+    for (int64_t i = 0; config_.model->unread_post_norm && i < config_.n_layers; ++i) {
+      if (config_.parts.experts[static_cast<size_t>(i)]) continue;
+      for (const std::string_view module : hf_modules(*config_.model, "post_ffw_norm")) {
+        ignored.push_back(fmt::format("{}.{}.{}.", config_.model->layers, i, module));
+      }
+    }
     if (!config_.model->left_out.empty()) ignored.emplace_back(config_.model->left_out);
     weights_.reject_leftovers(config_.model->model_type, ignored);
   }

@@ -191,6 +191,9 @@ bool has_part(const HfConfig& config, int64_t layer, std::string_view tensor) {
 
 bool is_of_other_layers(const HfConfig& config, const OpSpec& op, int64_t layer) {
   if (op.tensor.starts_with("indexer.")) return !has_part(config, layer, op.tensor);
+  if (config.model->unread_post_norm && op.out == Checkpoint::kPostFfnNorm) {
+    return !config.parts.experts[static_cast<size_t>(layer)];
+  }
   if (!config.model->shared_mlp) return false;
   const bool has_experts = config.parts.experts[static_cast<size_t>(layer)];
   const bool is_dense =

@@ -16,7 +16,7 @@ except ImportError:
 TINY = dict(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, head_dim=8)
 TINY |= dict(num_key_value_heads=2, pad_token_id=None, bos_token_id=None, eos_token_id=None)
 OWN_NAMES = dict.fromkeys(("gpt2", "gpt_bigcode"), dict(n_inner=48, n_positions=64))
-ROUTED_LATENT = ("deepseek_v2", "deepseek_v3", "glm4_moe_lite", "mistral4")
+ROUTED_LATENT = ("axk1", "deepseek_v2", "deepseek_v3", "glm4_moe_lite", "mistral4")
 LATENT = ("youtu", "minicpm3", *ROUTED_LATENT)
 INDEXED = ("deepseek_v32", "glm_moe_dsa")  # latent, too
 ROUTED = ("glm4_moe", "dots1", "solar_open", *ROUTED_LATENT, *INDEXED)

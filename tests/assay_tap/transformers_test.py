@@ -140,6 +140,8 @@ class ReadyRules(unittest.TestCase):
         mask = np.triu(np.full((len(TOKENS),) * 2, -np.inf), 1)
         ways = (dict(first_k_dense_replace=1), dict(q_lora_rank=None))
         for kind, settings in (*itertools.product(LATENT, ways), ("deepseek_v3", dict(rope_interleave=False))):
+            if kind == "axk1" and settings == ways[1]:  # which has no such form
+                continue
             _, seen = self.seen(kind, settings)
             angle = np.arange(len(TOKENS))[:, None, None] * 10000.0 ** (-np.arange(0, 8, 2) / 8)
             cos, sin = np.cos(angle), np.sin(angle)

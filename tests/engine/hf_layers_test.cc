@@ -34,5 +34,20 @@ TEST(HfHyperClovaX, NormsBehindTheLayersPartsCanBeSwitchedOff) {
   EXPECT_FALSE(small_config("hyperclovax", "").metadata.contains("hyperclovax.attention.scale"));
 }
 
+// Breaks if first_k_dense_replace counted where the list of layers is, or did not where it is not.
+TEST(HfAxk1, LeadingLayersWithoutExpertsAreStatedInTwoWays) {
+  const auto leading = [](const std::string& more) {
+    return stated<int64_t>(small_config("axk1", R"(, "n_routed_experts": 16,
+                                                    "moe_intermediate_size": 7)" +
+                                                    more),
+                           "axk1.leading_dense_block_count");
+  };
+  EXPECT_EQ(leading(""), 1);
+  EXPECT_EQ(leading(R"(, "first_k_dense_replace": 3)"), 3);
+  EXPECT_EQ(leading(R"(, "first_k_dense_replace": 3,
+                       "mlp_layer_types": ["dense", "dense", "sparse", "sparse"])"),
+            2);
+}
+
 }  // namespace
 }  // namespace assay

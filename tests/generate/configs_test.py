@@ -129,6 +129,7 @@ OF_TYPE = {
     },
     "deepseek_v2": LATENT,
     "deepseek_v3": LATENT,
+    "axk1": LATENT,
     "minimax_m2": {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 16},
     "dots1": SIGMOID,
     "solar_open": SIGMOID | {"head_dim": 16},

@@ -23,6 +23,13 @@ LATENT_BASES = {
         norm_topk_prob=True, scoring_func="sigmoid", attention_bias=False, rope_theta=10000.0, rope_scaling=None,
         **UNTIED
     ),
+    "axk1": common(
+        "AXK1ForCausalLM", "axk1", **RMS | dict(rms_norm_eps=1e-6), num_key_value_heads=2, first_k_dense_replace=1,
+        kv_lora_rank=32, q_lora_rank=40, qk_nope_head_dim=48, qk_rope_head_dim=16, v_head_dim=32, n_routed_experts=8,
+        n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=80, moe_layer_freq=1, topk_method="noaux_tc",
+        n_group=1, topk_group=1, routed_scaling_factor=1.0, norm_topk_prob=True, scoring_func="sigmoid",
+        attention_bias=False, rope_theta=10000.0, rope_scaling=None, **UNTIED
+    ),
     "glm4_moe_lite": common(
         "Glm4MoeLiteForCausalLM", "glm4_moe_lite", **RMS, num_key_value_heads=2, first_k_dense_replace=1,
         mlp_layer_types=["dense", "sparse"], kv_lora_rank=32, q_lora_rank=40, qk_nope_head_dim=48, qk_rope_head_dim=16,

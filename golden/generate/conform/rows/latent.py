@@ -2,6 +2,7 @@
 
 from ..bases import config
 from ..case import Row, ignored, misread
+from .family_mistakes import NO_CHOICE_BIAS, NO_ROUTED_SCALE, NO_SHARED_EXPERTS, UNCHANGED_WEIGHTS
 
 GROUP = "latent attention"
 YARN = dict(
@@ -30,6 +31,18 @@ LATENT = [
             misread("router_weights", "takes the weights as they are", {"norm_topk_prob": False}),
             misread("experts_used", "chooses among experts of all groups", {"n_group": 1, "topk_group": 1}),
             misread("bias_missing", "leaves the bias of the choice out", tensors={"*e_score_correction_bias": 0.0}),
+        ),
+    ),
+    Row(
+        "family_axk1", "model families", "A.X K1",
+        config("axk1", n_group=4, topk_group=2, routed_scaling_factor=2.5), mistakes=(
+            ONE_EXPERT, NO_CHOICE_BIAS, NO_SHARED_EXPERTS, NO_ROUTED_SCALE, UNCHANGED_WEIGHTS,
+            misread("experts_used", "chooses among experts of all groups", {"n_group": 1, "topk_group": 1}),
+
+            ignored(
+                "norm_order", "leaves the norm of the experts' result out, as DeepSeek-V3 does",
+                {"model_type": "deepseek_v3"}, {"*post_mlp_layernorm.weight": None}
+            ),
         ),
     ),
     Row(

@@ -86,10 +86,11 @@ struct HfModel {
   // it takes neighbours.
   std::string_view rotation = "apply_rotary_pos_emb";
   bool rotated_to_halves = false;
-  bool rotated_alone = false;      // that function is given q, then k, as [tokens, heads, head_dim]
-  bool rotated_by_tokens = false;  // that function is given both as [tokens, heads, head_dim]
-  bool heads_first = false;        // norms of q and k are given [heads, tokens, head_dim]
-  bool transposed = false;         // weights of linear modules are [inputs, outputs]
+  bool rotated_alone = false;  // that function is given q, then k, as [tokens, heads, head_dim]
+  bool rotates_keys_first = false;  // and k before q
+  bool rotated_by_tokens = false;   // that function is given both as [tokens, heads, head_dim]
+  bool heads_first = false;         // norms of q and k are given [heads, tokens, head_dim]
+  bool transposed = false;          // weights of linear modules are [inputs, outputs]
   // The weight of a norm is this much less than in a GGUF file, but for norms that are gated.
   bool norm_plus_one = false;
   bool norm_modules = false;  // norms of heads with weights of their own are modules of their own
@@ -127,6 +128,7 @@ struct HfModel {
   bool stretched_base = false;  // a dynamic scaling may have alpha, which stretches the base
   // Whether partial_rotary_factor is a part of all of a head whose end alone is rotated.
   bool share_of_whole_head = false;
+  double rope_base = 0.0;   // of kinds that read nothing else of rotations than rotary_dim; else 0
   bool rotary_dim = false;  // rotary_dim may stand in the place of partial_rotary_factor
   bool router_gives_scores =
       false;  // its module gives the chosen experts' weights, then the logits

@@ -112,6 +112,11 @@ inline constexpr auto kPhi2Layer =
          rotary_attention(C::kQ, C::kK, Presence::kAlways), add_attn(C::kAttnOut),
          plain_ffn(C::kAttnNorm, Presence::kAlways), add_ffn(C::kFfnOut));
 
+inline constexpr auto kGptJLayer =
+    join(kBiasedAttnNorm, qkv(C::kAttnNorm, Presence::kNever),
+         rotary_attention(C::kQ, C::kK, Presence::kNever), add_attn(C::kAttnOut),
+         plain_ffn(C::kAttnNorm, Presence::kAlways), add_ffn(C::kFfnOut));
+
 inline constexpr auto kStablelmAttention =
     join(kBiasedAttnNorm, qkv(C::kAttnNorm, Presence::kOptional), optional_head_norms(),
          rotary_attention(C::kQNorm, C::kKNorm, Presence::kNever), add_attn(C::kAttnOut));

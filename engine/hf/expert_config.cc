@@ -295,12 +295,11 @@ void read_feed_forward(const ConfigObject& object, HfConfig& config, Keys& keys)
                          : config.model->routing == HfRouting::kLlama4 ? dense
                          : is_prefixed                                 ? prefix
                                                                        : of_experts;
-  // gpt2 and falcon may leave it out, and kinds all of whose layers have experts.
+  // Older kinds may leave it out, and those all of whose layers have experts.
   const bool is_stated = object.find(object.present(names)) != nullptr;
   if (!has_checkpoint(*config.architecture, Checkpoint::kFfnOut)) return;
   if (!is_stated && !has_dense_feed_forward(*config.architecture)) return;
-  const bool has_default = config.architecture->position != PositionKind::kRotary ||
-                           config.model->model_type == "falcon";
+  const bool has_default = config.model->layers.starts_with("transformer.");
   config.feed_forward_length = object.whole(
       names, kMaxWidth, has_default ? std::optional(4 * config.embedding_length) : std::nullopt);
   if (config.model->model_type == "lfm2") adjust_feed_forward(object, config);

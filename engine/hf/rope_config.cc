@@ -100,6 +100,10 @@ class RopeReader {
       : object_(object), config_(config) {}
 
   RopeConfig read() {
+    if (config_.model->rope_base > 0.0) {
+      read_plain(object_);
+      return std::move(rope_);
+    }
     rope_.original_context_length =
         object_.find(kOriginal) == nullptr ? 0 : object_.whole({kOriginal}, kMaxOriginalPositions);
     if (config_.model->model_type == "cohere2_moe" && object_.find(kScaling) != nullptr) {
@@ -286,6 +290,8 @@ class RopeReader {
     }
     base_ = is_nested && parameters.find("rope_theta") != nullptr
                 ? parameters.positive({"rope_theta"})
+            : config_.model->rope_base > 0.0
+                ? config_.model->rope_base
                 : object_.positive({name_of({"rope_theta", "rotary_emb_base"})});
     if (const std::optional<double> base = base_of_layers(object_, config_)) base_ = *base;
     rope_.numbers[hyperparameter::kRopeBase] = base_;

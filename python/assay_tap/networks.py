@@ -9,6 +9,7 @@ variants: other layers, (conditions, ops), of which the first that applies is ta
 rotation: the function in transformers' source that rotates q and k
 halves_to_adjacent: rows of a head's q and k that rotate together are half a head apart here, neighbours in a file
 rotated_alone: it is given q and then k, as [sequences, tokens, heads, head_dim], and not both
+rotates_keys_first: and k before q
 rotated_by_tokens: it is given both as [sequences, tokens, heads, head_dim]
 rotated_to_halves: it takes neighbours, and gives them half a head apart
 fused_by_kv_head: a module of q, k and v has those of each key-value head together
@@ -559,6 +560,16 @@ LAYERS = {
         ("attn_residual", "add", "output attn_out", "", ""), ("ffn_norm", "norm", "attn_residual", "ffn_norm", "ln_2"),
         ("ffn_up", "linear", "ffn_norm", "ffn_up", "mlp.c_fc"), ("ffn_act", "activation", "ffn_up", "", ""),
         ("ffn_out", "linear", "ffn_act", "ffn_down", "mlp.c_proj"), ("output", "add", "attn_residual ffn_out", "", ""),
+    ),
+    "gptj": (
+        ("attn_norm", "norm", "output", "attn_norm", "ln_1"), ("q", "linear", "attn_norm", "attn_q", "attn.q_proj"),
+        ("k", "linear", "attn_norm", "attn_k", "attn.k_proj"), ("v", "linear", "attn_norm", "attn_v", "attn.v_proj"),
+        ("q_rope", "rope", "q", "", ""), ("k_rope", "rope", "k", "", ""),
+        ("attn", "attention", "q_rope k_rope v", "", ""),
+        ("attn_out", "linear", "attn", "attn_output", "attn.out_proj"),
+        ("attn_residual", "add", "output attn_out", "", ""), ("ffn_up", "linear", "attn_norm", "ffn_up", "mlp.fc_in"),
+        ("ffn_act", "activation", "ffn_up", "", ""), ("ffn_out", "linear", "ffn_act", "ffn_down", "mlp.fc_out"),
+        ("output", "add", "attn_residual ffn_out", "", ""),
     ),
     "bloom": (
         ("attn_norm", "norm", "output", "attn_norm", "input_layernorm"),
@@ -2069,6 +2080,11 @@ MODELS = {
     "gpt2": {
         "architecture": "gpt2", "layer": LAYERS["gpt2"], "layers": "transformer.h", "token_embd": "transformer.wte",
         "position_embd": "transformer.wpe", "output_norm": "transformer.ln_f", "output": "lm_head", "transposed": True,
+    },
+    "gptj": {
+        "architecture": "gptj", "layer": LAYERS["gptj"], "layers": "transformer.h", "token_embd": "transformer.wte",
+        "output_norm": "transformer.ln_f", "output": "lm_head", "rotation": "apply_rotary_pos_emb",
+        "rotated_alone": True, "rotates_keys_first": True,
     },
     "bloom": {
         "architecture": "bloom", "layer": LAYERS["bloom"], "layers": "transformer.h",

@@ -392,15 +392,15 @@ class _Layer:
         alone = "rotated_alone" in self._network
 
         def change(result, plain):
-            if alone:
-                return result.flatten(0, 1).flatten(1)
-            rotated = result[out == "k_rope"]
-            if "rotated_by_tokens" in self._network:
-                return rotated.flatten(0, 1).flatten(1)
-            size, kv = rotated.shape[-1], plain.shape[-1] // self._heads.dim
-            if rotated.shape[1] > kv:  # Falcon repeats a head of k for each query that reads it
-                rotated = rotated[:, :: rotated.shape[1] // kv]
-            rows = join_heads(rotated)
+            rotated = result if alone else result[out == "k_rope"]
+            size = rotated.shape[-1]
+            if alone or "rotated_by_tokens" in self._network:
+                rows = rotated.flatten(0, 1).flatten(1)
+            else:
+                kv = plain.shape[-1] // self._heads.dim
+                if rotated.shape[1] > kv:  # Falcon repeats a head of k for each query that reads it
+                    rotated = rotated[:, :: rotated.shape[1] // kv]
+                rows = join_heads(rotated)
             if size < self._heads.dim:
                 heads = plain.reshape(len(rows), -1, self._heads.dim).clone()
                 heads[..., :size] = rows.reshape(len(rows), -1, size)
@@ -408,7 +408,8 @@ class _Layer:
             return self._heads.to_adjacent(rows) if "halves_to_adjacent" in self._network else rows
 
         attention = next(op[4] for op in self._ops if op[0] == of).rpartition(".")[0]
-        call = int(out == "k_rope") if alone else None
+        is_second = (out == "k_rope") != ("rotates_keys_first" in self._network)
+        call = int(is_second) if alone else None
         return Rule(
             f"{self._layer}.{attention}", "", calls=self._network["rotation"], call=call, change=change, beside=self._rules[of]
         )

@@ -90,7 +90,7 @@ class AnyModel(unittest.TestCase):
                     self.assertIn("layer_1_output", seen)
 
     def test_it_is_what_is_attached_where_no_description_fits(self):
-        seen = self.seen(model_of("gptj", **FAMILIES["gptj"]))
+        seen = self.seen(model_of("codegen", **FAMILIES["codegen"]))
         self.assertEqual(sorted(seen), ["embedding", "layer_0_output", "layer_1_output", "logits"])
 
     def test_logits_of_a_tuple_are_found_behind_the_loss(self):

@@ -49,5 +49,17 @@ TEST(HfAxk1, LeadingLayersWithoutExpertsAreStatedInTwoWays) {
             2);
 }
 
+// Breaks if a base or scaling counted that transformers does not read of GPT-J.
+TEST(HfGptJ, RotatesAsPublished) {
+  const HfConfig config = small_config(
+      "gptj", R"(, "n_embd": 16, "n_layer": 4, "n_head": 4, "rotary_dim": 2, "n_inner": null,
+                               "rope_theta": 7.0, "rope_scaling": {"type": "linear", "factor": 2.0})");
+  EXPECT_EQ(stated<double>(config, "gptj.rope.freq_base"), 10000.0);
+  EXPECT_EQ(stated<int64_t>(config, "gptj.rope.dimension_count"), 2);
+  EXPECT_FALSE(config.metadata.contains("gptj.rope.scaling.factor"));
+  EXPECT_THAT([] { small_config("gptj", R"(, "rotary_dim": 3)"); },
+              ThrowsMessage<Error>(HasSubstr("rotary dimensions")));
+}
+
 }  // namespace
 }  // namespace assay

@@ -78,6 +78,10 @@ OF_TYPE = {
     "mamba2": {"num_heads": 4, "head_dim": 32, "state_size": 8, "n_groups": 2, "chunk_size": 8},
     "gpt2": {"vocab_size": 128, "n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 64, "n_inner": 96},
     "gpt_bigcode": {"vocab_size": 128, "n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 64, "n_inner": 96},
+    "gptj": {
+        **{"vocab_size": 128, "n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 64, "n_inner": 96},
+        "rotary_dim": 8,
+    },
     "mixtral": {"num_local_experts": 4},
     "llama4_text": {
         **{"head_dim": 16, "intermediate_size": 32, "intermediate_size_mlp": 96, "num_local_experts": 4},
@@ -284,7 +288,7 @@ def changes(config):
 
 
 def config_of(model_type):
-    usual = {} if model_type in ("gpt2", "gpt_bigcode", "bloom", "mpt") else USUAL
+    usual = {} if model_type in ("gpt2", "gpt_bigcode", "gptj", "bloom", "mpt") else USUAL
     config = CONFIG_MAPPING[model_type](**{**usual, **OF_TYPE.get(model_type, {})}).to_dict()
     config.pop("transformers_version", None)
     if config.get("sliding_window"):

@@ -158,6 +158,7 @@ std::string model_text(const HfModel& model, const Architecture& architecture,
       {"grouped_value_heads", architecture.grouped_value_heads},
       {"rotated_to_halves", model.rotated_to_halves},
       {"rotated_alone", model.rotated_alone},
+      {"rotates_keys_first", model.rotates_keys_first},
       {"rotated_by_tokens", model.rotated_by_tokens},
       {"heads_first", model.heads_first},
       {"index_adjacent", has_checkpoint(architecture, Checkpoint::kIndexed) &&
@@ -200,6 +201,7 @@ variants: other layers, (conditions, ops), of which the first that applies is ta
 rotation: the function in transformers' source that rotates q and k
 halves_to_adjacent: rows of a head's q and k that rotate together are half a head apart here, neighbours in a file
 rotated_alone: it is given q and then k, as [sequences, tokens, heads, head_dim], and not both
+rotates_keys_first: and k before q
 rotated_by_tokens: it is given both as [sequences, tokens, heads, head_dim]
 rotated_to_halves: it takes neighbours, and gives them half a head apart
 fused_by_kv_head: a module of q, k and v has those of each key-value head together

@@ -10,9 +10,10 @@ round them. No two sizes are equal, since some engines choose what to do with a 
 
 from .base_parts import ABSENT, GEMMA, LAYER, LINEAR, MAMBA, NO_CAP, RMS, ROOT, TIED, UNTIED, common
 from .bases_latent import LATENT_BASES
+from .bases_plain import PLAIN_BASES
 from .case import merged
 
-BASES = LATENT_BASES | {
+BASES = LATENT_BASES | PLAIN_BASES | {
     "llama": common(
         "LlamaForCausalLM", "llama", **RMS, rope_theta=10000.0, rope_scaling=None, attention_bias=False,
         mlp_bias=False, **UNTIED

@@ -91,6 +91,11 @@ FAMILIES = [
         gain={"*c_fc.weight": 2.0},
     ),
     family(
+        "gptj", "GPT-J", NO_BIASES, misread("rope_dimensions", "rotates whole heads", {"rotary_dim": 32}),
+        misread("activation_kind", "takes GELU with erf", {"activation_function": "gelu"}, small=True),
+        gain={"*fc_in.weight": 2.0}, rotary_dim=16,
+    ),
+    family(
         "gpt_neox", "GPT-NeoX", NO_BIASES, misread("rope_dimensions", "rotates whole heads", {"rotary_pct": 1.0}),
         misread("parallel_residual", "adds attention first", {"use_parallel_residual": False}),
         misread("activation_kind", "takes GELU with tanh", {"hidden_act": "gelu_new"}, small=True),

@@ -1,0 +1,23 @@
+"""Those of bases.py whose feed-forward has no gate, of the networks that came last."""
+
+PLAIN_BASES = {
+    "gptj": {
+        "architectures": ["GPTJForCausalLM"],
+        "model_type": "gptj",
+        "vocab_size": 96,
+        "n_embd": 64,
+        "n_head": 2,
+        "n_layer": 2,
+        "n_positions": 512,
+        "n_inner": None,
+        "rotary": True,
+        "rotary_dim": 32,
+        "activation_function": "gelu_new",
+        "layer_norm_epsilon": 1e-5,
+        "scale_attn_weights": True,
+        "tie_word_embeddings": False,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "torch_dtype": "float32",
+    },
+}

@@ -112,6 +112,9 @@ inline constexpr HfName kGptNeoX[] = {{"token_embd", "gpt_neox.embed_in"},
                                       {"attn_output", "attention.dense"},
                                       {"ffn_up", "mlp.dense_h_to_4h"},
                                       {"ffn_down", "mlp.dense_4h_to_h"}};
+inline constexpr HfName kPersimmon[] = {
+    kPhi2[0],    kPhi2[1],   kPhi2[2], kPhi2[3], {"attn_qkv", "self_attn.query_key_value"},
+    kGptNeoX[5], kGptNeoX[6]};
 inline constexpr HfName kFalcon[] = {{"token_embd", "transformer.word_embeddings"},
                                      {"output_norm", "transformer.ln_f"},
                                      {"attn_norm_2", "ln_attn"},

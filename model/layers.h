@@ -107,6 +107,20 @@ inline constexpr auto kGptneoxParallel = gptneox_layer(C::kOutput);
 inline constexpr LayerVariant kGptneoxVariants[] = {
     {.ops = kGptneoxParallel, .key = "use_parallel_residual"}};
 
+// LayerNorm of each head of q and k, with a bias, where the file has it.
+constexpr std::array<OpSpec, 2> optional_biased_head_norms() {
+  std::array<OpSpec, 2> ops = qk_norms(W::kHead, W::kHead);
+  for (OpSpec& op : ops) {
+    op.bias = Presence::kAlways;
+    op.if_present = true;
+  }
+  return ops;
+}
+inline constexpr auto kPersimmonLayer =
+    join(kBiasedAttnNorm, fused_qkv(Presence::kAlways), optional_biased_head_norms(),
+         rotary_attention(C::kQNorm, C::kKNorm, Presence::kAlways), add_attn(C::kAttnOut),
+         kBiasedFfnNorm, plain_ffn(C::kFfnNorm, Presence::kAlways), add_ffn(C::kFfnOut));
+
 inline constexpr auto kPhi2Layer =
     join(kBiasedAttnNorm, qkv(C::kAttnNorm, Presence::kAlways),
          rotary_attention(C::kQ, C::kK, Presence::kAlways), add_attn(C::kAttnOut),

@@ -992,6 +992,21 @@ LAYERS = {
         ("ffn_act", "activation", "ffn_up", "", ""), ("ffn_out", "linear", "ffn_act", "ffn_down", "mlp.fc2"),
         ("output", "add", "attn_residual ffn_out", "", ""),
     ),
+    "persimmon": (
+        ("attn_norm", "norm", "output", "attn_norm", "input_layernorm"),
+        ("q", "linear", "attn_norm", "attn_qkv", "self_attn.query_key_value"),
+        ("k", "linear", "attn_norm", "attn_qkv", "self_attn.query_key_value"),
+        ("v", "linear", "attn_norm", "attn_qkv", "self_attn.query_key_value"),
+        ("q_norm", "norm", "q", "attn_q_norm", "self_attn.q_layernorm"),
+        ("k_norm", "norm", "k", "attn_k_norm", "self_attn.k_layernorm"), ("q_rope", "rope", "q_norm", "", ""),
+        ("k_rope", "rope", "k_norm", "", ""), ("attn", "attention", "q_rope k_rope v", "", ""),
+        ("attn_out", "linear", "attn", "attn_output", "self_attn.dense"),
+        ("attn_residual", "add", "output attn_out", "", ""),
+        ("ffn_norm", "norm", "attn_residual", "ffn_norm", "post_attention_layernorm"),
+        ("ffn_up", "linear", "ffn_norm", "ffn_up", "mlp.dense_h_to_4h"), ("ffn_act", "activation", "ffn_up", "", ""),
+        ("ffn_out", "linear", "ffn_act", "ffn_down", "mlp.dense_4h_to_h"),
+        ("output", "add", "attn_residual ffn_out", "", ""),
+    ),
     "gpt_neox": (
         ("attn_norm", "norm", "output", "attn_norm", "input_layernorm"),
         ("q", "linear", "attn_norm", "attn_qkv", "attention.query_key_value"),
@@ -2127,6 +2142,11 @@ MODELS = {
         "architecture": "phi2", "layer": LAYERS["phi"], "layers": "model.layers", "token_embd": "model.embed_tokens",
         "output_norm": "model.final_layernorm", "output": "lm_head", "rotation": "apply_rotary_pos_emb",
         "heads_first": True,
+    },
+    "persimmon": {
+        "architecture": "persimmon", "layer": LAYERS["persimmon"], "layers": "model.layers",
+        "token_embd": "model.embed_tokens", "output_norm": "model.final_layernorm", "output": "lm_head",
+        "rotation": "apply_rotary_pos_emb", "fused_by_kv_head": True,
     },
     "gpt_neox": {
         "architecture": "gptneox", "layer": LAYERS["gpt_neox"], "layers": "gpt_neox.layers",

@@ -70,7 +70,7 @@ INDEX = dict(index_topk=3, index_n_heads=3, index_head_dim=12)
 OWN_NAMES |= {kind: OWN_NAMES[kind] | INDEX | dict(mlp_layer_types=["sparse"] * 2) for kind in INDEXED}
 SCALES = dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=2.5)
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6]
-HAS_OWN_HEAD_DIM = ("bloom", "falcon", "gptj", "mistral4", "minicpm3", "mpt", "phimoe", "gpt_neox", "gpt2", "gpt_bigcode", "phi", "stablelm")  # hidden_size / heads
+HAS_OWN_HEAD_DIM = ("bloom", "falcon", "gptj", "mistral4", "minicpm3", "mpt", "persimmon", "phimoe", "gpt_neox", "gpt2", "gpt_bigcode", "phi", "stablelm")  # hidden_size / heads
 
 
 def model_of(kind, **settings):

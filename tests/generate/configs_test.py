@@ -125,6 +125,7 @@ OF_TYPE = {
     },
     "gpt_oss": {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 16},
     "gpt_neox": {"num_key_value_heads": 4},
+    "persimmon": {"num_key_value_heads": 4},
     "falcon": {"ffn_hidden_size": 256, "intermediate_size": 256, "new_decoder_architecture": True, "num_kv_heads": 2},
     "gemma3_text": {"num_hidden_layers": 7},
     "gemma4_text": {

@@ -1,5 +1,7 @@
 """Those of bases.py whose feed-forward has no gate, of the networks that came last."""
 
+from .base_parts import ABSENT, LAYER, UNTIED, common
+
 PLAIN_BASES = {
     "gptj": {
         "architectures": ["GPTJForCausalLM"],
@@ -20,4 +22,8 @@ PLAIN_BASES = {
         "eos_token_id": 2,
         "torch_dtype": "float32",
     },
+    "persimmon": common(
+        "PersimmonForCausalLM", "persimmon", **LAYER, num_key_value_heads=ABSENT, hidden_act="relu2",
+        partial_rotary_factor=1.0, qk_layernorm=False, rope_theta=10000.0, rope_scaling=None, **UNTIED
+    ),
 }

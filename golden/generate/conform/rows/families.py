@@ -6,7 +6,8 @@ from .family_mistakes import (
     ALL_DIMENSIONS, ALL_EXPERTS, ALL_ROTATED, AS_DEEPSEEK_V32, AS_GLM_5, BASE_10000, BASE_OF_PARAMETERS,
     CHANGED_WEIGHTS, ERF, FALCON_H1_SCALES, GELU_ERF, GEMMA4_EMBEDDINGS, GEMMA4_EXPERTS, GRANITE, GRANITE_SWA,
     HALF_A_SHARED_EXPERT, INDEXER, LINEAR_ATTENTION, LLAMA3, LLAMA4, LONGROPE, MAMBA, MINISTRAL, NO_ALPHA, NO_BIASES,
-    NO_CHOICE_BIAS, NO_HEAD_NORMS, NO_HUNYUAN_NORMS, NO_LOGIT_SCALE, NO_NORM_WEIGHTS, NO_ROUTED_SCALE,
+    NO_CHOICE_BIAS, NO_HEAD_NORMS,
+    NO_HEAD_NORMS_AT_ALL, NO_HUNYUAN_NORMS, NO_LOGIT_SCALE, NO_NORM_WEIGHTS, NO_ROUTED_SCALE,
     NO_SHARED_EXPERT, NO_SHARED_EXPERTS, NO_SHARED_MLP, NO_SINKS, NO_WINDOW, OF_GRANITE_SWA, ONE_EXPERT, PHI_MSCALE,
     SCALES, SHARED_GATE, SOFTCAPS, SOFTPLUS_IS_1, UNCHANGED_WEIGHTS, WIDE, mimo_rotation,
 )
@@ -94,6 +95,11 @@ FAMILIES = [
         "gptj", "GPT-J", NO_BIASES, misread("rope_dimensions", "rotates whole heads", {"rotary_dim": 32}),
         misread("activation_kind", "takes GELU with erf", {"activation_function": "gelu"}, small=True),
         gain={"*fc_in.weight": 2.0}, rotary_dim=16,
+    ),
+    family(
+        "persimmon", "Persimmon", NO_BIASES, ALL_DIMENSIONS, NO_HEAD_NORMS_AT_ALL, BASE_10000,
+        misread("activation_kind", "takes SiLU", {"hidden_act": "silu"}),
+        partial_rotary_factor=0.5, qk_layernorm=True, rope_theta=500000.0,
     ),
     family(
         "gpt_neox", "GPT-NeoX", NO_BIASES, misread("rope_dimensions", "rotates whole heads", {"rotary_pct": 1.0}),

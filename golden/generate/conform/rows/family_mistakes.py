@@ -105,6 +105,10 @@ MINISTRAL = (
 NO_HEAD_NORMS = misread(
     "qk_norm", "ignores the weights of the norms of q and k", tensors={"*_layernorm.weight": 1.0}
 )
+NO_HEAD_NORMS_AT_ALL = misread(
+    "qk_norm", "leaves the norms of q and k out", {"qk_layernorm": False},
+    {"*q_layernorm.*": None, "*k_layernorm.*": None}
+)
 NO_HUNYUAN_NORMS = misread(
     "qk_norm", "ignores the weights of the norms of q and k",
     tensors={"*query_layernorm.weight": 1.0, "*key_layernorm.weight": 1.0}

@@ -128,6 +128,7 @@ constexpr Architecture kOthers[] = {
      .variants = kFalconVariants,
      .norm = NormKind::kLayer,
      .activation = ActivationKind::kGelu},
+    {.name = "bitnet", .layer = kBitnetLayer},
     {.name = "nemotron",
      .layer = kPlainLayer,
      .norm = NormKind::kLayer,

@@ -180,6 +180,7 @@ constexpr HfModel kModels[] = {
      .norm_modules = true},
     {.model_type = "smollm3", .architecture = "smollm3", .window = HfWindow::kFlagged},
     {.model_type = "jais2", .architecture = "jais2"},
+    {.model_type = "bitnet", .architecture = "bitnet"},
     {.model_type = "nemotron", .architecture = "nemotron", .norm_plus_one = true},
     {.model_type = "nemotron_h",
      .architecture = "nemotron_h",

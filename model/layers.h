@@ -23,6 +23,23 @@ inline constexpr auto kQwen2Layer = gated_layer(Presence::kAlways, Presence::kNe
 inline constexpr auto kBiasedQkvLayer = gated_layer(Presence::kOptional, Presence::kNever);
 inline constexpr auto kSeedOssLayer =
     gated_layer(Presence::kOptional, Presence::kNever, kFfnNormAfterAttn);
+// With norms of what the last products of attention and feed-forward read (BitNet b1.58).
+constexpr auto sub_norm_layer() {
+  std::array<OpSpec, 4> attention = rotary_attention(C::kQ, C::kK, Presence::kOptional);
+  attention[3].in[0] = C::kAttnSubNorm;
+  std::array<OpSpec, 4> ffn = gated_ffn(C::kFfnNorm, Presence::kNever);
+  ffn[3].in[0] = C::kFfnSubNorm;
+  return join(
+      kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional),
+      std::array{attention[0], attention[1], attention[2],
+                 qk_norm(C::kAttnSubNorm, C::kAttn, W::kAttended, "attn_sub_norm", W::kAttended),
+                 attention[3]},
+      add_attn(C::kAttnOut), kFfnNorm,
+      std::array{ffn[0], ffn[1], ffn[2],
+                 qk_norm(C::kFfnSubNorm, C::kFfnAct, W::kInner, "ffn_sub_norm", W::kInner), ffn[3]},
+      add_ffn(C::kFfnOut));
+}
+inline constexpr auto kBitnetLayer = sub_norm_layer();
 inline constexpr auto kGemmaLayer =
     join(kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional),
          rotary_attention(C::kQ, C::kK, Presence::kOptional), add_attn(C::kAttnOut), kFfnNorm,

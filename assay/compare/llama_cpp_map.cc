@@ -185,6 +185,9 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 {"name": "ffn_up-{N}", "to": "layer_{N}_ffn_gate", "take": -1, "part": "1/2", "arch": ["phi3", "chatglm", "glm4"]},
 {"name": "ffn_up-{N}", "to": "layer_{N}_ffn_up", "take": -1, "part": "2/2", "arch": ["phi3", "chatglm", "glm4"]},
 {"regex": "ffn_(?:moe_)?(?:swiglu|swiglu_oai|geglu|gelu|xielu|sqr\\(relu\\)|gate_par)-([0-9]+)", "to": "layer_{N}_ffn_act", "take": -1, "arch": ["!nemotron_h_moe", "!granitemoe", "!granite_swa", "!cohere2moe", "!granitehybrid", "!deepseek2", "!deepseek32", "!glm-dsa", "!glm4moe", "!dots1", "!mistral4", "!afmoe", "!hy_v3", "!hunyuan-moe", "!exaone-moe", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!gemma4", "!llama4"]},
+{"name": "attn_sub_norm-{N}", "to": "layer_{N}_attn_sub_norm", "arch": ["bitnet"]},
+{"name": "ffn_sub_norm-{N}", "to": "layer_{N}_ffn_sub_norm", "arch": ["bitnet"]},
+{"name": "ffn_sub_out-{N}", "to": null, "arch": ["bitnet"]},
 {"regex": "ffn_moe_down(?:_biased)?-([0-9]+)", "to": "layer_{N}_expert_out", "take": -1, "arch": ["!gemma4"]},
 {"regex": "ffn_(?:moe_)?geglu-([0-9]+)", "to": "layer_{N}_ffn_act", "take": 0, "arch": ["gemma4"]},
 {"regex": "ffn_(?:moe_)?geglu-([0-9]+)", "to": "layer_{N}_shared_act", "take": 1, "optional": true, "arch": ["gemma4"]},
@@ -195,7 +198,7 @@ constexpr std::string_view kLlamaCppMap = R"json({"rules": [
 {"regex": "(?:ffn_out|ffn_moe_combined)-([0-9]+)", "to": "layer_{N}_ffn_out", "take": -1, "arch": ["gemma4"]},
 {"regex": "ffn_moe_(?:weights.*|down.*|gate_up)-([0-9]+)", "to": null, "arch": ["gemma4"]},
 {"regex": "ffn_(?:moe_)?out-([0-9]+)", "to": "layer_{N}_ffn_out", "take": 0, "arch": ["!nemotron", "!nemotron_h", "!nemotron_h_moe", "!apertus", "!gemma4", "!granitemoe", "!granite_swa", "!cohere2moe", "!granitehybrid", "!deepseek2", "!deepseek32", "!glm-dsa", "!glm4moe", "!dots1", "!mistral4", "!afmoe", "!hy_v3", "!hunyuan-moe", "!exaone-moe", "!ernie4_5-moe", "!qwen2moe", "!qwen35moe", "!qwen3next", "!llama4"]},
-{"name": "ffn_down-{N}", "to": "layer_{N}_ffn_out", "arch": ["apertus"]},
+{"name": "ffn_down-{N}", "to": "layer_{N}_ffn_out", "arch": ["apertus", "bitnet"]},
 
 {"name": "ffn_moe_weighted-{N}", "to": "layer_{N}_expert_in", "arch": ["llama4"]},
 {"name": "ffn_moe_out-{N}", "to": "layer_{N}_routed_out", "arch": ["llama4"]},

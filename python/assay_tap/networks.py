@@ -1182,6 +1182,22 @@ LAYERS = {
         ("ffn_out", "linear", "ffn_act", "ffn_down", "mlp.down_proj"),
         ("output", "add", "attn_residual ffn_out", "", ""),
     ),
+    "bitnet": (
+        ("attn_norm", "norm", "output", "attn_norm", "input_layernorm"),
+        ("q", "linear", "attn_norm", "attn_q", "self_attn.q_proj"),
+        ("k", "linear", "attn_norm", "attn_k", "self_attn.k_proj"),
+        ("v", "linear", "attn_norm", "attn_v", "self_attn.v_proj"), ("q_rope", "rope", "q", "", ""),
+        ("k_rope", "rope", "k", "", ""), ("attn", "attention", "q_rope k_rope v", "", ""),
+        ("attn_sub_norm", "norm", "attn", "attn_sub_norm", "self_attn.attn_sub_norm"),
+        ("attn_out", "linear", "attn_sub_norm", "attn_output", "self_attn.o_proj"),
+        ("attn_residual", "add", "output attn_out", "", ""),
+        ("ffn_norm", "norm", "attn_residual", "ffn_norm", "post_attention_layernorm"),
+        ("ffn_gate", "linear", "ffn_norm", "ffn_gate", "mlp.gate_proj"),
+        ("ffn_up", "linear", "ffn_norm", "ffn_up", "mlp.up_proj"), ("ffn_act", "activation", "ffn_up ffn_gate", "", ""),
+        ("ffn_sub_norm", "norm", "ffn_act", "ffn_sub_norm", "mlp.ffn_sub_norm"),
+        ("ffn_out", "linear", "ffn_sub_norm", "ffn_down", "mlp.down_proj"),
+        ("output", "add", "attn_residual ffn_out", "", ""),
+    ),
     "nemotron_h": (
         ("attn_norm", "norm", "output", "attn_norm", "norm"),
         ("linear_z", "linear", "attn_norm", "ssm_in", "mixer.in_proj"),
@@ -2200,6 +2216,11 @@ MODELS = {
     "jais2": {
         "architecture": "jais2", "layer": LAYERS["jais2"], "layers": "model.layers", "token_embd": "model.embed_tokens",
         "output_norm": "model.norm", "output": "lm_head", "rotation": "apply_rotary_pos_emb",
+    },
+    "bitnet": {
+        "architecture": "bitnet", "layer": LAYERS["bitnet"], "layers": "model.layers",
+        "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
+        "rotation": "apply_rotary_pos_emb",
     },
     "nemotron": {
         "architecture": "nemotron", "layer": LAYERS["jais2"], "layers": "model.layers",

@@ -32,7 +32,7 @@ ROUNDED = "falcon falcon-40b gemma gemma2 gemma3 gemma4 gemma4-moe gemma4-ple gp
 
 # Of folders alone: llama.cpp has no such architectures.
 NOT_IN_LLAMA_CPP = {"persimmon", "gptj", "axk1", "hyperclovax", "flexolmo", "vaultgemma"}
-NOT_RECORDED = {"chatglm"}
+NOT_RECORDED = {"bitnet", "chatglm"}
 # Of these llama.cpp computes another network from the first norm on: RMSNorm in place of LayerNorm, other weights of experts.
 OTHERWISE = ("phimoe",)
 

@@ -281,6 +281,9 @@ BASES = LATENT_BASES | PLAIN_BASES | {
         "Starcoder2ForCausalLM", "starcoder2", norm_epsilon=1e-5, hidden_act="gelu_pytorch_tanh", use_bias=True,
         rope_theta=10000.0, sliding_window=None, **TIED
     ),
+    "bitnet": common(
+        "BitNetForCausalLM", "bitnet", **RMS | dict(hidden_act="relu2"), rope_theta=10000.0, attention_bias=False, **TIED
+    ),
     "nemotron": common(
         "NemotronForCausalLM", "nemotron", head_dim=32, norm_eps=1e-5, hidden_act="relu2", partial_rotary_factor=1.0,
         rope_theta=10000.0, attention_bias=False, mlp_bias=False, **UNTIED

@@ -9,7 +9,7 @@ from .family_mistakes import (
     NO_CHOICE_BIAS, NO_HEAD_NORMS,
     NO_HEAD_NORMS_AT_ALL, NO_HUNYUAN_NORMS, NO_LOGIT_SCALE, NO_NORM_WEIGHTS, NO_ROUTED_SCALE,
     NO_SHARED_EXPERT, NO_SHARED_EXPERTS, NO_SHARED_MLP, NO_SINKS, NO_WINDOW, OF_GRANITE_SWA, ONE_EXPERT, PHI_MSCALE,
-    SCALES, SHARED_GATE, SOFTCAPS, SOFTPLUS_IS_1, UNCHANGED_WEIGHTS, WIDE, mimo_rotation,
+    SCALES, SHARED_GATE, SOFTCAPS, SOFTPLUS_IS_1, SUB_NORMS, UNCHANGED_WEIGHTS, WIDE, mimo_rotation,
 )
 
 GROUP = "model families"
@@ -243,6 +243,10 @@ FAMILIES = [
     family(
         "starcoder2", "StarCoder2", NO_BIASES, BASE_10000, ERF, rope_theta=100000.0,
         gain={"*c_fc.weight": 2.0, "*mlp.c_proj.weight": 2.0},
+    ),
+    family(
+        "bitnet", "BitNet b1.58", *SUB_NORMS, BASE_10000,
+        misread("activation_kind", "takes SiLU, as llama.cpp does", {"hidden_act": "silu"}), rope_theta=500000.0,
     ),
     family(
         "nemotron", "Nemotron", ALL_DIMENSIONS, misread("activation_kind", "takes SiLU", {"hidden_act": "silu"}),

@@ -109,6 +109,14 @@ NO_HEAD_NORMS_AT_ALL = misread(
     "qk_norm", "leaves the norms of q and k out", {"qk_layernorm": False},
     {"*q_layernorm.*": None, "*k_layernorm.*": None}
 )
+SUB_NORMS = (
+    misread("norm_kind", "ignores the weights of the norm of attention's result", tensors={"*attn_sub_norm.weight": 1.0}),
+    misread("norm_kind", "ignores the weights of the norm within the feed-forward", tensors={"*ffn_sub_norm.weight": 1.0}),
+    ignored(
+        "norm_order", "leaves the norms within attention and feed-forward out, as Llama does", {"model_type": "llama"},
+        {"*sub_norm.weight": None}
+    ),
+)
 NO_HUNYUAN_NORMS = misread(
     "qk_norm", "ignores the weights of the norms of q and k",
     tensors={"*query_layernorm.weight": 1.0, "*key_layernorm.weight": 1.0}

@@ -451,7 +451,9 @@ Model::Model(std::shared_ptr<const Gguf> gguf)
     layers.push_back(bind_layer(binder, i, config_, gguf_->path()));
   }
   const bool biased = config_.norm == NormKind::kLayer && architecture.norm_bias;
-  if (architecture.embedding_norm) {
+  if (architecture.embedding_norm && architecture.plain_output_norm) {
+    embedding_norm.weight = binder.ones(width);
+  } else if (architecture.embedding_norm) {
     embedding_norm = binder.norm("token_embd_norm", width, width, Presence::kAlways);
   }
   if (architecture.plain_output_norm) {

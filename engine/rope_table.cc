@@ -57,11 +57,12 @@ std::vector<float> rope_table(const ModelConfig& config, const std::vector<float
                               int64_t first_position, int64_t n_tokens, bool local) {
   const std::vector<double> frequencies = rotary_frequencies(config, factors, local);
   const double factor = local ? 1.0 : config.rope_attn_factor;
+  const double direction = config.architecture->rope_backwards ? -1.0 : 1.0;
   std::vector<float> table;
   table.reserve(static_cast<size_t>(n_tokens) * frequencies.size() * 2);
   for (int64_t t = 0; t < n_tokens; ++t) {
     for (const double frequency : frequencies) {
-      const double angle = static_cast<double>(first_position + t) * frequency;
+      const double angle = direction * static_cast<double>(first_position + t) * frequency;
       table.push_back(static_cast<float>(std::cos(angle) * factor));
       table.push_back(static_cast<float>(std::sin(angle) * factor));
     }

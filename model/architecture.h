@@ -72,13 +72,14 @@ struct Architecture {
   NormKind norm = NormKind::kRms;
   bool norm_by_eps = false;                 // or of the other kind, where files state its eps
   bool norm_bias = true;                    // of the last norm, where it is a LayerNorm
-  bool plain_output_norm = false;           // which has no weights
+  bool plain_output_norm = false;           // which has no weights, nor has that of the embedding
   Presence output_bias = Presence::kNever;  // of the output matrix
   ActivationKind activation = ActivationKind::kSilu;
   PositionKind position = PositionKind::kRotary;
   RopePairing rope_pairing = RopePairing::kHalves;  // read only where position is kRotary
   // Which elements of a head of kIndex an angle turns; the first rotary_dim of each are turned.
   RopePairing index_pairing = RopePairing::kHalves;
+  bool rope_backwards = false;   // by the negative of each angle
   bool rotated_end = false;      // the last rotary_dim elements of a head are turned, not the first
   bool rope_freqs = false;       // may hold rope_freqs.weight, which divides the frequencies
   bool rope_long_short = false;  // may hold rope_factors_long.weight and rope_factors_short.weight
@@ -120,7 +121,7 @@ struct Architecture {
   int64_t default_temperature_span = 0;
   // Norms of rotated q and k without weights are in files with another number of experts than this,
   // where the file does not say whether.
-  int64_t unnormed_experts = 0;
+  int64_t unnormed_experts = -1;
   bool rope_alpha = false;           // rope.scaling.alpha stretches the base
   bool rope_sections = false;        // states rope.dimension_sections, which text does not need
   bool rope_switch = false;          // rope.scaling.finetuned says whether there is a rotation

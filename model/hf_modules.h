@@ -79,6 +79,12 @@ inline constexpr HfName kGemma4[] = {kGemma[0],
 // Norms without weights.
 inline constexpr HfName kOlmo[] = {{"/attn_norm", "input_layernorm"},
                                    {"/ffn_norm", "post_attention_layernorm"}};
+inline constexpr HfName kNanoChat[] = {kOlmo[0],
+                                       kOlmo[1],
+                                       {"/q_rope_norm", "self_attn.q_norm"},
+                                       {"/k_rope_norm", "self_attn.k_norm"},
+                                       {"ffn_up", "mlp.fc1"},
+                                       {"ffn_down", "mlp.fc2"}};
 inline constexpr HfName kMimo2[] = {{"attn_sinks", "self_attn.sinks"},
                                     {"attn_sinks", "self_attn.attention_sink_bias"}};
 inline constexpr HfName kGpt2[] = {{"token_embd", "transformer.wte"},

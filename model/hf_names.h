@@ -93,6 +93,7 @@ struct HfModel {
   bool transposed = false;          // weights of linear modules are [inputs, outputs]
   // The weight of a norm is this much less than in a GGUF file, but for norms that are gated.
   bool norm_plus_one = false;
+  bool one_norm_module = false;  // the last norm's module computes that of the embedding, too
   bool norm_modules = false;  // norms of heads with weights of their own are modules of their own
   HfExperts experts = HfExperts::kEach;
   HfWindow window = HfWindow::kNone;

@@ -108,6 +108,15 @@ constexpr auto plain_layer(const auto& attn_norm, const auto& ffn_norm) {
 inline constexpr auto kPlainLayer = plain_layer(kBiasedAttnNorm, kBiasedFfnNorm);
 inline constexpr auto kArceeLayer = plain_layer(kAttnNorm, kFfnNorm);
 
+inline constexpr auto kNanoChatLayer =
+    join(std::array{norm(C::kAttnNorm, C::kOutput, {})}, qkv(C::kAttnNorm, Presence::kOptional),
+         std::array{rope(C::kQRope, C::kQ, W::kQ), rope(C::kKRope, C::kK, W::kKv)},
+         plain_norms_of_rotated(),
+         std::array{attention(C::kQRopeNorm, C::kKRopeNorm, C::kV),
+                    linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", Presence::kOptional)},
+         add_attn(C::kAttnOut), std::array{norm(C::kFfnNorm, C::kAttnResidual, {})},
+         plain_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
+
 inline constexpr auto kApertusLayer =
     join(kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional), qk_norms(W::kHead, W::kHead),
          rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional), add_attn(C::kAttnOut),

@@ -53,6 +53,13 @@ inline constexpr Architecture kPlainArchitectures[] = {
      .norm = NormKind::kLayer,
      .output_bias = Presence::kAlways,
      .activation = ActivationKind::kGeluTanh},
+    {.name = "nanochat",
+     .layer = kNanoChatLayer,
+     .plain_output_norm = true,
+     .activation = ActivationKind::kReluSquared,
+     .rope_backwards = true,
+     .embedding_norm = true,
+     .soft_caps = true},
 };
 
 }  // namespace assay::layers

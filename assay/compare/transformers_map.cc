@@ -202,9 +202,16 @@ void add_outside(const HfModel& model, const Architecture& architecture, Rules& 
   add("token_embd", Checkpoint::kEmbedding,
       !learned && !architecture.embedding_root && !architecture.embedding_norm &&
           !has(Multiplier::kEmbedding));
-  if (architecture.embedding_norm) add("token_embd_norm", Checkpoint::kEmbedding, true);
+  if (architecture.embedding_norm && !model.one_norm_module) {
+    add("token_embd_norm", Checkpoint::kEmbedding, true);
+  }
   if (learned) rules.add("transformer.drop", to(Checkpoint::kEmbedding), architecture.name);
-  add(architecture.output_norm, Checkpoint::kFinalNorm, true);
+  if (model.one_norm_module) {
+    rules.add(std::string(hf_module(model, architecture.output_norm)),
+              to(Checkpoint::kFinalNorm) + ", \"take\": -1", architecture.name);
+  } else {
+    add(architecture.output_norm, Checkpoint::kFinalNorm, true);
+  }
   add("output", Checkpoint::kLogits, !architecture.soft_caps && !has(Multiplier::kLogits));
 }
 

@@ -31,6 +31,7 @@ Network Network::of_model(const Model& model, int64_t n_positions) {
     network.rope->frequencies = rotary_frequencies(config, network.rope_factors);
     network.rope->base = config.rope_freq_base;
     network.rope->factor = config.rope_attn_factor;
+    network.rope->backwards = architecture.rope_backwards;
     if (config.index.n_heads > 0) {
       network.index_rope = *network.rope;
       network.index_rope.pairing = architecture.index_pairing;

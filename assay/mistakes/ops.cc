@@ -121,7 +121,7 @@ std::vector<float> rope_table(const RopeSettings& settings, const std::vector<do
   table.reserve(positions.size() * settings.frequencies.size() * 2);
   for (const double position : positions) {
     for (const double frequency : settings.frequencies) {
-      double angle = position * frequency;
+      double angle = (settings.backwards ? -position : position) * frequency;
       if (settings.round_angle != nullptr) angle = settings.round_angle(static_cast<float>(angle));
       float cos = static_cast<float>(std::cos(angle) * settings.factor);
       float sin = static_cast<float>(std::sin(angle) * settings.factor);

@@ -42,6 +42,7 @@ struct RopeSettings {
   std::vector<double> frequencies;        // [rotary_dim / 2] radians a position
   double base = 0;                        // that they come of, before any factors; 0 where unknown
   double factor = 1.0;                    // multiplies cos and sin
+  bool backwards = false;                 // turns by the negative of each angle
   bool sine_for_cosine = false;           // and the other way round
   float (*round)(float) = nullptr;        // applied to cos and sin
   float (*round_angle)(float) = nullptr;  // position times frequency

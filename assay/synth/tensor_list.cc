@@ -45,7 +45,8 @@ class Lister {
     float deviation = tied ? kTiedDeviation : kEmbeddingDeviation;
     if (architecture.embedding_root) deviation /= root;
     add_table("token_embd.weight", {width, model_.n_vocab}, deviation).is_matrix = true;
-    if (architecture.embedding_norm) add_norm("token_embd_norm", nullptr, {width}, 1.0F, true);
+    if (architecture.embedding_norm && !architecture.plain_output_norm)
+      add_norm("token_embd_norm", nullptr, {width}, 1.0F, true);
     if (architecture.position == PositionKind::kLearned) {
       add_table("position_embd.weight", {width, model_.context_length}, deviation);
     }

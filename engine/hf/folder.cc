@@ -48,14 +48,15 @@ class TensorList {
     const OpSpec norm = {.kind = OpKind::kNorm, .tensor = config_.architecture->output_norm};
     require(embedding, "", "");
     check_vocabulary();
-    if (config_.architecture->embedding_norm) {
+    const bool is_plain = config_.architecture->plain_output_norm;
+    if (config_.architecture->embedding_norm && !is_plain) {
       require({.kind = OpKind::kNorm, .tensor = "token_embd_norm", .bias = Presence::kAlways}, "",
               "");
     }
     if (config_.architecture->position == PositionKind::kLearned) {
       require({.kind = OpKind::kEmbedding, .tensor = "position_embd"}, "", "");
     }
-    if (!config_.architecture->plain_output_norm) require(norm, "", "");
+    if (!is_plain) require(norm, "", "");
     add_output();
     for (const auto& [name, values] : config_.rope_factors) {
       const auto bytes = std::as_bytes(std::span(values));

@@ -20,6 +20,7 @@ grouped_value_heads: files have the value heads of linear attention in groups th
 heads_first: norms of q and k are given [heads, tokens, head_dim]
 index_adjacent: heads that choose positions are rotated by that function, and not by apply_rotary_pos_emb
 router_gives_scores: the output of a router is the chosen experts' weights, and then the logits
+one_norm_module: the last norm's module has normalised the embedding before
 transposed: weights of linear modules are [inputs, outputs]
 norm_plus_one: norms add 1 to their weights
 
@@ -1169,6 +1170,20 @@ LAYERS = {
         ("ffn_out", "linear", "ffn_act", "ffn_down", "mlp.down_proj"),
         ("output", "add", "attn_residual ffn_out", "", ""),
     ),
+    "nanochat": (
+        ("attn_norm", "norm", "output", "", "input_layernorm"),
+        ("q", "linear", "attn_norm", "attn_q", "self_attn.q_proj"),
+        ("k", "linear", "attn_norm", "attn_k", "self_attn.k_proj"),
+        ("v", "linear", "attn_norm", "attn_v", "self_attn.v_proj"), ("q_rope", "rope", "q", "", ""),
+        ("k_rope", "rope", "k", "", ""), ("q_rope_norm", "norm", "q_rope", "", "self_attn.q_norm"),
+        ("k_rope_norm", "norm", "k_rope", "", "self_attn.k_norm"),
+        ("attn", "attention", "q_rope_norm k_rope_norm v", "", ""),
+        ("attn_out", "linear", "attn", "attn_output", "self_attn.o_proj"),
+        ("attn_residual", "add", "output attn_out", "", ""),
+        ("ffn_norm", "norm", "attn_residual", "", "post_attention_layernorm"),
+        ("ffn_up", "linear", "ffn_norm", "ffn_up", "mlp.fc1"), ("ffn_act", "activation", "ffn_up", "", ""),
+        ("ffn_out", "linear", "ffn_act", "ffn_down", "mlp.fc2"), ("output", "add", "attn_residual ffn_out", "", ""),
+    ),
     "jais2": (
         ("attn_norm", "norm", "output", "attn_norm", "input_layernorm"),
         ("q", "linear", "attn_norm", "attn_q", "self_attn.q_proj"),
@@ -2207,6 +2222,11 @@ MODELS = {
         "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
         "variants": (((("without", "post_attention_layernorm"), ), LAYERS["stablelm, 1"]),),
         "rotation": "apply_rotary_pos_emb", "heads_first": True,
+    },
+    "nanochat": {
+        "architecture": "nanochat", "layer": LAYERS["nanochat"], "layers": "model.layers",
+        "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
+        "rotation": "apply_rotary_pos_emb", "heads_first": True, "one_norm_module": True,
     },
     "smollm3": {
         "architecture": "smollm3", "layer": LAYERS["llama"], "layers": "model.layers",

@@ -480,6 +480,6 @@ def rules_for(model):
     return [
         Rule(f"{network['layers']}.0", "embedding", of="input"),
         *rules,
-        Rule(network["output_norm"], "final_norm"),
+        Rule(network["output_norm"], "final_norm", call=1 if "one_norm_module" in network else None),
         Rule("", "logits", change=model_logits),
     ]

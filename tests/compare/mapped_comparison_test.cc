@@ -176,7 +176,7 @@ TEST_F(MappedComparison, RequiresTheArchitectureWhereRowOrderDependsOnIt) {
   EXPECT_EQ(compare_logs(ref, got, options).verdict, Verdict::kWrong);
   // Where no name depends on it nothing is asked.
   const std::string layers =
-      put("got.jsonl", line("model.layers.0", 0, {0, 1}) + line("model.norm", 0, {1, 2}));
+      put("got.jsonl", line("model.layers.0", 0, {0, 1}) + line("model.rotary_emb", 0, {1, 2}));
   options.got_map = NameMap::load("transformers");
   EXPECT_EQ(
       compare_logs(put("ref.jsonl", line("layer_0_output", 0, {0, 1})), layers, options).verdict,

@@ -164,6 +164,7 @@ std::string model_text(const HfModel& model, const Architecture& architecture,
       {"index_adjacent", has_checkpoint(architecture, Checkpoint::kIndexed) &&
                              architecture.index_pairing == RopePairing::kAdjacent},
       {"router_gives_scores", model.router_gives_scores},
+      {"one_norm_module", model.one_norm_module},
       {"transposed", model.transposed},
       {"norm_plus_one", model.norm_plus_one}};
   for (const auto& [name, holds] : properties) {
@@ -212,6 +213,7 @@ grouped_value_heads: files have the value heads of linear attention in groups th
 heads_first: norms of q and k are given [heads, tokens, head_dim]
 index_adjacent: heads that choose positions are rotated by that function, and not by apply_rotary_pos_emb
 router_gives_scores: the output of a router is the chosen experts' weights, and then the logits
+one_norm_module: the last norm's module has normalised the embedding before
 transposed: weights of linear modules are [inputs, outputs]
 norm_plus_one: norms add 1 to their weights
 

@@ -1,6 +1,6 @@
 """Those of bases.py whose feed-forward has no gate, of the networks that came last."""
 
-from .base_parts import ABSENT, LAYER, UNTIED, common
+from .base_parts import ABSENT, LAYER, NO_CAP, RMS, UNTIED, common
 
 PLAIN_BASES = {
     "gptj": {
@@ -25,5 +25,9 @@ PLAIN_BASES = {
     "persimmon": common(
         "PersimmonForCausalLM", "persimmon", **LAYER, num_key_value_heads=ABSENT, hidden_act="relu2",
         partial_rotary_factor=1.0, qk_layernorm=False, rope_theta=10000.0, rope_scaling=None, **UNTIED
+    ),
+    "nanochat": common(
+        "NanoChatForCausalLM", "nanochat", **RMS | dict(hidden_act="relu2", rms_norm_eps=1e-6), rope_theta=10000.0,
+        final_logit_softcapping=NO_CAP, attention_bias=False, **UNTIED
     ),
 }

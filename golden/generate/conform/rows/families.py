@@ -253,6 +253,11 @@ FAMILIES = [
         partial_rotary_factor=0.5,
     ),
     family(
+        "nanochat", "nanochat", BASE_10000, SOFTCAPS[1],
+        misread("activation_kind", "takes SiLU", {"hidden_act": "silu"}),
+        rope_theta=500000.0, final_logit_softcapping=4.0,
+    ),
+    family(
         "smollm3", "SmolLM3", BASE_10000,
         misread("rope_unwanted", "rotates every layer", {"no_rope_layers": [1, 1, 1, 1]}), rope_theta=2000000.0,
     ),

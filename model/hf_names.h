@@ -100,6 +100,7 @@ struct HfModel {
   HfRouting routing = HfRouting::kOwn;
   int64_t n_dense_layers = 0;       // the first, where config.json can say it by a list alone
   bool dense_by_older_key = false;  // or by first_k_dense_replace
+  int64_t first_position = 0;       // the row of learned positions that is position 0
   double norm_eps = 0.0;            // of norms, where config.json does not say it; else 0
   bool windowed_sinks = false;      // layers with a window have sinks, and no others
   // Published layers without experts have a norm of the result of a feed-forward, too, which

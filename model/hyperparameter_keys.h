@@ -167,7 +167,7 @@ inline constexpr std::string_view kYarnWholePairs = "assay.yarn_whole_pairs";
 }  // namespace own
 
 // In the order of ActivationKind.
-inline constexpr std::array<std::string_view, 4> kActivationNames = {"silu", "gelu_tanh", "gelu",
-                                                                     "relu_squared"};
+inline constexpr std::array<std::string_view, 5> kActivationNames = {"silu", "gelu_tanh", "gelu",
+                                                                     "relu", "relu_squared"};
 
 }  // namespace assay::hyperparameter

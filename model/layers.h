@@ -94,6 +94,13 @@ inline constexpr auto kGpt2Layer =
          add_attn(C::kAttnOut), kBiasedFfnNorm, plain_ffn(C::kFfnNorm, Presence::kAlways),
          add_ffn(C::kFfnOut));
 
+inline constexpr auto kOptLayer =
+    join(kBiasedAttnNorm, qkv(C::kAttnNorm, Presence::kOptional),
+         std::array{attention(C::kQ, C::kK, C::kV),
+                    linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", Presence::kOptional)},
+         add_attn(C::kAttnOut), kBiasedFfnNorm, plain_ffn(C::kFfnNorm, Presence::kOptional),
+         add_ffn(C::kFfnOut));
+
 inline constexpr auto kMptLayer = join(
     kAttnNorm, fused_qkv(Presence::kNever),
     std::array{attention(C::kQ, C::kK, C::kV),

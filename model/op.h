@@ -63,6 +63,7 @@ enum class ActivationKind : uint8_t {
   kSilu,           // x / (1 + e^-x)
   kGeluTanh,       // GELU in its tanh form
   kGelu,           // x Phi(x), by the error function
+  kRelu,           // max(x, 0)
   kReluSquared,    // max(x, 0)^2
   kClampedSwiglu,  // gated: x / (1 + e^-1.702x) (up + 1), x up to 7 and up from -7 to 7
   kXielu,          // above 0 x (alpha_p x + beta), else alpha_n (e^min(x, eps) - 1 - x) + beta x

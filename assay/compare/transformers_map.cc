@@ -205,7 +205,9 @@ void add_outside(const HfModel& model, const Architecture& architecture, Rules& 
   if (architecture.embedding_norm && !model.one_norm_module) {
     add("token_embd_norm", Checkpoint::kEmbedding, true);
   }
-  if (learned) rules.add("transformer.drop", to(Checkpoint::kEmbedding), architecture.name);
+  if (learned && model.layers.starts_with("transformer.")) {
+    rules.add("transformer.drop", to(Checkpoint::kEmbedding), architecture.name);
+  }
   if (model.one_norm_module) {
     rules.add(std::string(hf_module(model, architecture.output_norm)),
               to(Checkpoint::kFinalNorm) + ", \"take\": -1", architecture.name);
@@ -217,7 +219,7 @@ void add_outside(const HfModel& model, const Architecture& architecture, Rules& 
 
 // Modules that hold others, or compute nothing that has a name.
 constexpr const char* kLeftOut = R"json(
-{"regex": "model(\\.rotary_emb|\\.layers)?|gpt_neox(\\.layers)?|transformer(\\.wpe|\\.h)?", "to": null},
+{"regex": "model(\\.rotary_emb|\\.layers|\\.decoder(\\.layers|\\.embed_positions)?)?|gpt_neox(\\.layers)?|transformer(\\.wpe|\\.h)?", "to": null},
 {"regex": ".*\\.(act|act_fn|activation_fn|resid_dropout|attn_dropout|attention_dropout|dropout|emb_dropout|rotary_emb|resid_attn_dropout|resid_mlp_dropout|post_attention_dropout|post_mlp_dropout)", "to": null}
 ]})json";
 

@@ -44,6 +44,8 @@ std::optional<ActivationKind> kernel_of(Activation activation) {
       return ActivationKind::kGeluTanh;
     case Activation::kGeluErf:
       return ActivationKind::kGelu;
+    case Activation::kRelu:
+      return ActivationKind::kRelu;
     case Activation::kReluSquared:
       return ActivationKind::kReluSquared;
     case Activation::kClampedSwiglu:

@@ -64,6 +64,9 @@ constexpr Feature kFlags[] = {{"alibi", false},
                               {"scale_attn_by_inverse_layer_idx", false},
                               {"scale_attn_weights", true},
                               {"apply_residual_connection_post_layernorm", false},
+                              {"do_layer_norm_before", true},
+                              {"_remove_final_layer_norm", false},
+                              {"layer_norm_elementwise_affine", true},
                               {"rope_interleave", true}};
 // These are refused wherever they are not 0, but for architectures that may have them: layers that
 // read keys and values of others, and embeddings of each layer.
@@ -211,6 +214,10 @@ void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
   const bool lists_layers = has_layers_without_feed_forward(*config.architecture) && listed > 0;
   config.n_layers = object.whole({"num_hidden_layers", "n_layer", "n_layers"}, kMaxLayers,
                                  lists_layers ? std::optional(listed) : std::nullopt);
+  constexpr char kOwnWidth[] = "word_embed_proj_dim";
+  if (object.whole({kOwnWidth}, kMaxWidth, config.embedding_length) != config.embedding_length) {
+    object.refuse(kOwnWidth, "is not hidden_size", "Assay computes no embedding of another width");
+  }
   const bool attends = has_checkpoint(*config.architecture, Checkpoint::kAttn);
   if (attends) read_heads(object, config);
   keys.whole(hyperparameter::kVocabularySize, config.n_vocab);
@@ -251,6 +258,7 @@ constexpr ActivationName kActivations[] = {{"silu", ActivationKind::kSilu},
                                            {"gelu_fast", ActivationKind::kGeluTanh},
                                            {"gelu_pytorch_tanh", ActivationKind::kGeluTanh},
                                            {"gelu_python_tanh", ActivationKind::kGeluTanh},
+                                           {"relu", ActivationKind::kRelu},
                                            {"relu2", ActivationKind::kReluSquared},
                                            {"xielu", ActivationKind::kXielu}};
 

@@ -284,7 +284,8 @@ bool has_no_experts(const ConfigObject& object) {
 }  // namespace
 
 void read_feed_forward(const ConfigObject& object, HfConfig& config, Keys& keys) {
-  const KeyNames of_experts = {"block_ff_dim", "intermediate_size", "n_inner", "ffn_hidden_size"};
+  const KeyNames of_experts = {"block_ff_dim", "intermediate_size", "n_inner", "ffn_hidden_size",
+                               "ffn_dim"};
   const KeyNames shared = {kSharedLength};
   const bool is_shared = config.model->shared_mlp && has_no_experts(object);
   const KeyNames dense = {"intermediate_size_mlp"};  // beside experts of another width

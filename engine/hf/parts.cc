@@ -21,19 +21,14 @@ struct BiasKey {
   bool of_all;                  // otherwise of q, k and v alone
   const char* other = nullptr;  // another name of the key
 };
-constexpr BiasKey kBiasKeys[] = {{"starcoder2", "use_bias", true},
-                                 {"falcon", "bias", true},
-                                 {"gpt_neox", "attention_bias", true},
-                                 {"stablelm", "use_qkv_bias", false},
-                                 {"glm", "attention_bias", false},
-                                 {"glm4", "attention_bias", false},
-                                 {"glm4_moe", "attention_bias", false},
-                                 {"seed_oss", "attention_bias", false},
-                                 {"ernie4_5", "use_bias", true},
-                                 {"qwen2_moe", "qkv_bias", false},
-                                 {"internlm3", "qkv_bias", true, "attention_bias"},
-                                 {"helium", "attention_bias", false},
-                                 {"mimo_v2_flash", "attention_bias", false}};
+constexpr BiasKey kBiasKeys[] = {
+    {"starcoder2", "use_bias", true},      {"falcon", "bias", true},
+    {"gpt_neox", "attention_bias", true},  {"stablelm", "use_qkv_bias", false},
+    {"glm", "attention_bias", false},      {"glm4", "attention_bias", false},
+    {"glm4_moe", "attention_bias", false}, {"opt", "enable_bias", true},
+    {"seed_oss", "attention_bias", false}, {"ernie4_5", "use_bias", true},
+    {"qwen2_moe", "qkv_bias", false},      {"internlm3", "qkv_bias", true, "attention_bias"},
+    {"helium", "attention_bias", false},   {"mimo_v2_flash", "attention_bias", false}};
 
 void read_biases(const ConfigObject& object, const HfConfig& config, HfParts& parts) {
   const auto* own = std::find_if(

@@ -136,6 +136,17 @@ FormedTensor reordered(const FormedTensor& tensor, const std::vector<int64_t>& o
   return {tensor.type, dims, keep(std::move(bytes), made)};
 }
 
+// The rows from `first` on.
+FormedTensor without_rows(const FormedTensor& tensor, int64_t first) {
+  if (tensor.dims.size() != 2 || tensor.dims[1] <= first) {
+    throw Error(fmt::format("has the shape [{}], and no more than {} rows in front of position 0",
+                            fmt::join(tensor.dims.rbegin(), tensor.dims.rend(), ", "), first));
+  }
+  return {tensor.type,
+          {tensor.dims[0], tensor.dims[1] - first},
+          tensor.data.subspan(static_cast<size_t>(first) * row_bytes(tensor.type, tensor.dims[0]))};
+}
+
 // Rows of a module that has a gate and then what it multiplies.
 struct Half {
   int64_t first = 0;
@@ -171,6 +182,9 @@ FormedTensor formed(const FormedTensor& tensor, const HfConfig& config, const Op
   FormedTensor result = tensor;
   if (config.model->transposed && op.kind == OpKind::kLinear && tensor.dims.size() == 2) {
     result = transposed(result, made);
+  }
+  if (op.tensor == "position_embd" && config.model->first_position > 0) {
+    return without_rows(result, config.model->first_position);
   }
   if (op.kind == OpKind::kConv && tensor.dims.size() == 3 && tensor.dims[1] == 1) {
     result.dims = {tensor.dims[0], tensor.dims[2]};

@@ -134,6 +134,8 @@ inline void activate(const ActivateCall& a, int64_t first, int64_t last) {
       return activate_with(a, first, count, [](F32x16 x) { return gelu_tanh(x); });
     case ActivationKind::kGelu:
       return activate_with(a, first, count, [](F32x16 x) { return gelu(x); });
+    case ActivationKind::kRelu:
+      return activate_with(a, first, count, [](F32x16 x) { return max(splat(0.0F), x); });
     case ActivationKind::kReluSquared:
       return activate_with(a, first, count, [](F32x16 x) { return relu_squared(x); });
     case ActivationKind::kClampedSwiglu:

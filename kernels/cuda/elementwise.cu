@@ -16,6 +16,8 @@ __device__ float activated(ActivationKind kind, float x, float cap, const Xielu&
       return gelu_tanh_of(x);
     case ActivationKind::kGelu:
       return gelu_of(x);
+    case ActivationKind::kRelu:
+      return x < 0.0F ? 0.0F : x;
     case ActivationKind::kReluSquared:
       return relu_squared(x);
     case ActivationKind::kClampedSwiglu:

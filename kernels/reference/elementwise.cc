@@ -27,6 +27,8 @@ double apply(const ActivateCall& call, double x) {
       return gelu_tanh(x);
     case ActivationKind::kGelu:
       return gelu(x);
+    case ActivationKind::kRelu:
+      return x < 0.0 ? 0.0 : x;
     case ActivationKind::kReluSquared:
       return x < 0.0 ? 0.0 : x * x;
     case ActivationKind::kClampedSwiglu: {

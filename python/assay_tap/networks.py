@@ -584,6 +584,17 @@ LAYERS = {
         ("ffn_out", "linear", "ffn_act", "ffn_down", "mlp.dense_4h_to_h"),
         ("output", "add", "attn_residual ffn_out", "", ""),
     ),
+    "opt": (
+        ("attn_norm", "norm", "output", "attn_norm", "self_attn_layer_norm"),
+        ("q", "linear", "attn_norm", "attn_q", "self_attn.q_proj"),
+        ("k", "linear", "attn_norm", "attn_k", "self_attn.k_proj"),
+        ("v", "linear", "attn_norm", "attn_v", "self_attn.v_proj"), ("attn", "attention", "q k v", "", ""),
+        ("attn_out", "linear", "attn", "attn_output", "self_attn.out_proj"),
+        ("attn_residual", "add", "output attn_out", "", ""),
+        ("ffn_norm", "norm", "attn_residual", "ffn_norm", "final_layer_norm"),
+        ("ffn_up", "linear", "ffn_norm", "ffn_up", "fc1"), ("ffn_act", "activation", "ffn_up", "", ""),
+        ("ffn_out", "linear", "ffn_act", "ffn_down", "fc2"), ("output", "add", "attn_residual ffn_out", "", ""),
+    ),
     "mpt": (
         ("attn_norm", "norm", "output", "attn_norm", "norm_1"), ("q", "linear", "attn_norm", "attn_qkv", "attn.Wqkv"),
         ("k", "linear", "attn_norm", "attn_qkv", "attn.Wqkv"), ("v", "linear", "attn_norm", "attn_qkv", "attn.Wqkv"),
@@ -2136,6 +2147,11 @@ MODELS = {
         "architecture": "bloom", "layer": LAYERS["bloom"], "layers": "transformer.h",
         "token_embd": "transformer.word_embeddings", "output_norm": "transformer.ln_f", "output": "lm_head",
         "fused_by_kv_head": True,
+    },
+    "opt": {
+        "architecture": "opt", "layer": LAYERS["opt"], "layers": "model.decoder.layers",
+        "token_embd": "model.decoder.embed_tokens", "position_embd": "model.decoder.embed_positions",
+        "output_norm": "model.decoder.final_layer_norm", "output": "lm_head",
     },
     "mpt": {
         "architecture": "mpt", "layer": LAYERS["mpt"], "layers": "transformer.blocks", "token_embd": "transformer.wte",

@@ -122,7 +122,7 @@ class AnyModel(unittest.TestCase):
         xlm = transformers.XLMWithLMHeadModel(transformers.XLMConfig(vocab_size=50, emb_dim=32, n_layers=2, n_heads=4))
         t5 = transformers.T5Config(vocab_size=50, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4)
         for model, message in (
-            (model_of("opt", **FAMILIES["opt"]).model, "it computes no logits"),
+            (model_of("codegen", **FAMILIES["codegen"]).transformer, "it computes no logits"),
             (xlm, "it has its layers in pieces .transformer.attentions, "),
             (transformers.T5ForConditionalGeneration(t5), "it has an encoder too"),
             (torch.nn.Linear(2, 2), "Linear: it is no model of transformers"),

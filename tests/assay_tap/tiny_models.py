@@ -62,6 +62,7 @@ OWN_NAMES["llama4_text"] = dict(num_local_experts=4, num_experts_per_tok=2, inte
 OWN_NAMES["phimoe"] = dict(num_local_experts=4, lm_head_bias=True, attention_bias=True)
 OWN_NAMES["cwm"] = dict(bos_token_id=1)
 OWN_NAMES["gptj"] = dict(n_inner=48, n_positions=64, rotary_dim=4)
+OWN_NAMES["opt"] = dict(ffn_dim=48, max_position_embeddings=64, word_embed_proj_dim=32)
 OWN_NAMES["mpt"] = dict(d_model=32, n_heads=4, n_layers=2, max_seq_len=64)
 OWN_NAMES["mamba2"] = dict(num_heads=4, head_dim=16, state_size=8, n_groups=2, chunk_size=4)
 SIZES = dict(q_lora_rank=20, kv_lora_rank=16, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10)
@@ -70,7 +71,7 @@ INDEX = dict(index_topk=3, index_n_heads=3, index_head_dim=12)
 OWN_NAMES |= {kind: OWN_NAMES[kind] | INDEX | dict(mlp_layer_types=["sparse"] * 2) for kind in INDEXED}
 SCALES = dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=2.5)
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6]
-HAS_OWN_HEAD_DIM = ("bloom", "falcon", "gptj", "mistral4", "minicpm3", "mpt", "persimmon", "phimoe", "gpt_neox", "gpt2", "gpt_bigcode", "phi", "stablelm")  # hidden_size / heads
+HAS_OWN_HEAD_DIM = ("bloom", "falcon", "gptj", "mistral4", "minicpm3", "mpt", "opt", "persimmon", "phimoe", "gpt_neox", "gpt2", "gpt_bigcode", "phi", "stablelm")  # hidden_size / heads
 
 
 def model_of(kind, **settings):

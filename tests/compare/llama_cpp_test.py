@@ -31,7 +31,7 @@ TOLERANCE, ROUNDED_TOLERANCE = 1e-5, 2e-3
 ROUNDED = "falcon falcon-40b gemma gemma2 gemma3 gemma4 gemma4-moe gemma4-ple gpt2 gpt-oss gptneox gptneox-sequential bloom mpt phi2 starcoder starcoder2".split()
 
 # Of folders alone: llama.cpp has no such architectures.
-NOT_IN_LLAMA_CPP = {"nanochat", "persimmon", "gptj", "axk1", "hyperclovax", "flexolmo", "vaultgemma"}
+NOT_IN_LLAMA_CPP = {"opt", "nanochat", "persimmon", "gptj", "axk1", "hyperclovax", "flexolmo", "vaultgemma"}
 NOT_RECORDED = {"bitnet", "chatglm"}
 # Of these llama.cpp computes another network from the first norm on: RMSNorm in place of LayerNorm, other weights of experts.
 OTHERWISE = ("phimoe",)

@@ -61,5 +61,20 @@ TEST(HfGptJ, RotatesAsPublished) {
               ThrowsMessage<Error>(HasSubstr("rotary dimensions")));
 }
 
+TEST(HfOpt, RefusesTheNormsAndEmbeddingOfItsSmallModel) {
+  const auto read = [](const std::string& more) {
+    return small_config("opt", R"(, "ffn_dim": 6)" + more);
+  };
+  EXPECT_EQ(stated<double>(read(""), "opt.attention.layer_norm_epsilon"), double{1e-5F});
+  for (const char* key : {"do_layer_norm_before", "layer_norm_elementwise_affine"}) {
+    EXPECT_THAT([&] { read(std::string(", \"") + key + "\": false"); },
+                ThrowsMessage<Error>(HasSubstr(key)));
+  }
+  EXPECT_THAT([&] { read(R"(, "_remove_final_layer_norm": true)"); },
+              ThrowsMessage<Error>(HasSubstr("_remove_final_layer_norm")));
+  EXPECT_THAT([&] { read(R"(, "word_embed_proj_dim": 8)"); },
+              ThrowsMessage<Error>(HasSubstr("key 'word_embed_proj_dim' is not hidden_size")));
+}
+
 }  // namespace
 }  // namespace assay

@@ -97,6 +97,7 @@ OF_TYPE = {
         },
     },
     "bloom": {"vocab_size": 128, "hidden_size": 96, "n_head": 6, "n_layer": 4},
+    "opt": {"ffn_dim": 96, "word_embed_proj_dim": 64, "num_key_value_heads": 4},
     "mpt": {"vocab_size": 128, "d_model": 96, "n_heads": 6, "n_layers": 4, "max_seq_len": 64},
     "qwen3_moe": {"num_experts": 4, "moe_intermediate_size": 32, "num_experts_per_tok": 2, "head_dim": 16},
     "olmoe": {"num_experts": 4, "num_experts_per_tok": 2},

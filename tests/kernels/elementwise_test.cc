@@ -37,10 +37,10 @@ void expect_close_and_portable(InstructionSet set, int64_t count, double toleran
   EXPECT_TRUE(error <= tolerance) << count << " elements: " << error;
 }
 
-constexpr ActivationKind kKinds[] = {ActivationKind::kSilu,          ActivationKind::kGeluTanh,
-                                     ActivationKind::kGelu,          ActivationKind::kReluSquared,
-                                     ActivationKind::kClampedSwiglu, ActivationKind::kXielu,
-                                     ActivationKind::kSigmoid,       ActivationKind::kSoftCap};
+constexpr ActivationKind kKinds[] = {
+    ActivationKind::kSilu,  ActivationKind::kGeluTanh,    ActivationKind::kGelu,
+    ActivationKind::kRelu,  ActivationKind::kReluSquared, ActivationKind::kClampedSwiglu,
+    ActivationKind::kXielu, ActivationKind::kSigmoid,     ActivationKind::kSoftCap};
 constexpr Xielu kXielu = {.alpha_p = 0.7F, .alpha_n = 1.3F, .beta = 0.45F, .eps = -0.01F};
 
 TEST_P(ElementwiseTest, Activations) {

@@ -80,7 +80,7 @@ NEAR_ZERO = {
 NO_SINK = -64.0
 # Of xIELU as published, where no two layers differ; and of Gemma 4's layers.
 CONSTANTS = {"*act_fn.beta": 0.5, "*act_fn.eps": -1e-6, "*layer_scalar": 0.5}
-EMBEDDINGS = ("embed_tokens.weight", "embeddings.weight", "wte.weight", "wpe.weight", "embed_in.weight", "word_embeddings.weight")
+EMBEDDINGS = ("embed_tokens.weight", "embeddings.weight", "wte.weight", "wpe.weight", "embed_in.weight", "word_embeddings.weight", "embed_positions.weight")
 
 
 def is_norm(name):

@@ -66,6 +66,12 @@ FAMILIES = [
         rope_scaling=LONGROPE | dict(short_mscale=PHI_MSCALE, long_mscale=PHI_MSCALE),
     ),
     family(
+        "opt", "OPT", NO_BIASES,
+        ignored("rope_position", "leaves the learned positions out", tensors={"*embed_positions.weight": 0.0}),
+        misread("activation_kind", "takes GELU", {"activation_function": "gelu"}),
+        misread("activation_kind", "takes the square of ReLU", {"activation_function": "relu2"}),
+    ),
+    family(
         "mpt", "MPT: a bias of scores by distance in place of positions",
         ignored("alibi_slopes", "leaves ALiBi out", {"attn_config": {"alibi_bias_max": 4096}}),
         misread("alibi_slopes", "takes 16 for alibi_bias_max, as StoryWriter has", {"attn_config": {"alibi_bias_max": 16}}),

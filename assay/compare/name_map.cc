@@ -20,6 +20,7 @@ namespace assay {
 namespace {
 
 constexpr int64_t kMaxMapBytes = 1 << 20;
+constexpr size_t kMaxArchitectures = 200;  // of a rule, by its groups
 constexpr const char* kMapHint =
     "a map is {\"rules\": [{\"name\": \"l_out-{N}\", \"to\": \"layer_{N}_output\"}]}";
 
@@ -239,8 +240,43 @@ void NameMap::set_parameter(const std::string& key, const std::string& value,
   }
 }
 
-NameMap::Rule NameMap::parse_rule(const rapidjson::Value& element, const std::string& rule_name,
-                                  const std::string& where) {
+NameMap::Groups NameMap::parse_groups(const rapidjson::Value& object, const std::string& where) {
+  refuse_repeated_keys(object, "'groups'", where, kMapHint);
+  Groups groups;
+  for (const auto& entry : object.GetObject()) {
+    const std::string group = json_text_of(entry.name);
+    const std::string named = fmt::format("'{}' of 'groups'", printable(group, 40));
+    if (!entry.value.IsArray()) throw Error(named + " is not an array", where, kMapHint);
+    for (const Value& arch : entry.value.GetArray()) {
+      checked_string(arch, named, where, groups[group].emplace_back());
+    }
+  }
+  return groups;
+}
+
+// What "arch" of a rule says: a group stands for its architectures, with "!" for none of them.
+std::vector<std::string> NameMap::parse_arch(const rapidjson::Value& list, const Groups& groups,
+                                             const std::string& named, const std::string& where) {
+  std::vector<std::string> all;
+  for (const Value& item : list.GetArray()) {
+    std::string name;
+    checked_string(item, named, where, name);
+    const std::string sign = name.starts_with('!') ? "!" : "";
+    const auto group = groups.find(name.substr(sign.size()));
+    if (group == groups.end()) {
+      all.push_back(std::move(name));
+      continue;
+    }
+    for (const std::string& arch : group->second) all.push_back(sign + arch);
+    if (all.size() <= kMaxArchitectures) continue;
+    throw Error(fmt::format("{} has more than {} architectures", named, kMaxArchitectures), where,
+                "leave out those for which the rule changes nothing");
+  }
+  return all;
+}
+
+NameMap::Rule NameMap::parse_rule(const rapidjson::Value& element, const Groups& groups,
+                                  const std::string& rule_name, const std::string& where) {
   if (!element.IsObject()) throw Error(rule_name + " is not an object", where, kMapHint);
   refuse_repeated_keys(element, rule_name, where, kMapHint);
   std::optional<NamePattern> pattern;
@@ -272,9 +308,7 @@ NameMap::Rule NameMap::parse_rule(const rapidjson::Value& element, const std::st
     } else if (field == "rows" && value.IsString() && json_text_of(value) == "halves") {
       rule.halves = true;
     } else if (field == "arch" && value.IsArray()) {
-      for (const Value& arch : value.GetArray()) {
-        checked_string(arch, named, where, rule.arch.emplace_back());
-      }
+      rule.arch = parse_arch(value, groups, named, where);
     } else {
       throw Error(fmt::format("{} is not known, or of the wrong kind", named), where,
                   "a rule has name or regex, to, take, optional, part, rows (\"halves\") and arch");
@@ -303,6 +337,11 @@ NameMap NameMap::parse(const rapidjson::Document& document, const std::string& w
   if (!document.IsObject()) throw Error("the map is not an object", where, kMapHint);
   refuse_repeated_keys(document, "the map", where, kMapHint);
   NameMap map;
+  Groups groups;
+  const auto of_groups = document.FindMember("groups");
+  if (of_groups != document.MemberEnd() && of_groups->value.IsObject()) {
+    groups = parse_groups(of_groups->value, where);
+  }
   for (const auto& member : document.GetObject()) {
     const std::string key = json_text_of(member.name);
     const bool is_rules = key == "rules";
@@ -316,9 +355,11 @@ NameMap NameMap::parse(const rapidjson::Document& document, const std::string& w
       }
       for (const Value& element : member.value.GetArray()) {
         const std::string rule_name = fmt::format("rule {}", map.rules_.size() + 1);
-        map.rules_.push_back(parse_rule(element, rule_name, where));
+        map.rules_.push_back(parse_rule(element, groups, rule_name, where));
       }
-    } else if (is_rules || key == "parameters") {
+    } else if (key == "groups" && member.value.IsObject()) {
+      continue;  // read before
+    } else if (is_rules || key == "parameters" || key == "groups") {
       throw Error(fmt::format("'{}' is not {}", key, is_rules ? "an array" : "an object"), where,
                   kMapHint);
     } else {

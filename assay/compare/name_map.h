@@ -3,6 +3,7 @@
 #include <rapidjson/document.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -24,16 +25,17 @@ struct MapParameters {
 
 // From the names that an engine gives its tensors to those of the checkpoints.
 //
-// A file is {"rules": [RULE...], "parameters": {...}} with RULE
+// A file is {"rules": [RULE...], "parameters": {...}, "groups": {"moe": ["qwen2moe"...]...}} with
+// RULE
 //   {"name": "l_out-{N}", "to": "layer_{N}_output"}      {N}: the layer; * and ? as in the shell
 //   {"regex": "h\\.(\\d+)\\.ln_1", "to": "layer_{N}_attn_norm"}   group 1 is the layer
 // and further, as needed: "to": null (known, and left out; {N-1} and {N+1} count layers otherwise);
 // "take": 0, 1, -1... (which of the records at one token whose names are of this checkpoint, from
 // the front or the back); "optional": true (too few to take it from is no loss); "part": "q", "k",
 // "v" or "2/3" (of a fused projection); "rows": "halves" (see RecordTransform); "arch": ["phi3"]
-// (only for these). All rules that match a name hold, one record may give several checkpoints; but
-// "to": null holds only where no other rule does. Parameters: arch, head_dim, heads, kv_heads. At
-// most kMaxRules rules.
+// (only for these; "!phi3": not for it; a group stands for its architectures). All rules that match
+// a name hold, one record may give several checkpoints; but "to": null holds only where no other
+// rule does. Parameters: arch, head_dim, heads, kv_heads. At most kMaxRules rules.
 class NameMap {
  public:
   static constexpr size_t kMaxRules = 1000;
@@ -89,8 +91,13 @@ class NameMap {
   };
 
   static NameMap parse(const rapidjson::Document& document, const std::string& where);
-  static Rule parse_rule(const rapidjson::Value& element, const std::string& rule_name,
-                         const std::string& where);
+  using Groups = std::map<std::string, std::vector<std::string>>;  // of architectures, by name
+
+  static Groups parse_groups(const rapidjson::Value& object, const std::string& where);
+  static std::vector<std::string> parse_arch(const rapidjson::Value& list, const Groups& groups,
+                                             const std::string& named, const std::string& where);
+  static Rule parse_rule(const rapidjson::Value& element, const Groups& groups,
+                         const std::string& rule_name, const std::string& where);
   void parse_parameters(const rapidjson::Value& object, const std::string& where);
   void check_arch(const std::string& where) const;
   std::set<std::string> known_architectures() const;

@@ -251,6 +251,35 @@ TEST_F(NameMapTest, RejectsBadMaps) {
   EXPECT_THAT(failure(std::string(100000, '[')), HasSubstr("map.json"));
 }
 
+// What would break: a rule for ten architectures that is taken for one of that name.
+TEST_F(NameMapTest, AGroupStandsForItsArchitectures) {
+  const std::string rules =
+      R"("rules": [{"name": "a", "to": "logits", "arch": ["some", "phi3"]},
+                   {"name": "b", "to": "logits", "arch": ["!some", "!phi3"]}]})";
+  const std::string groups = R"({"groups": {"some": ["gpt2", "olmo"]}, )";
+  for (const std::string arch : {"gpt2", "olmo", "phi3"}) {
+    NameMap map = file(groups + rules);
+    map.set_arch(arch);
+    EXPECT_EQ(map.find("a").targets.size(), 1) << arch;
+    EXPECT_TRUE(map.find("b").targets.empty()) << arch;
+  }
+  NameMap map = file(groups + rules);
+  map.set_arch("llama");
+  EXPECT_TRUE(map.find("a").targets.empty());
+  EXPECT_EQ(map.find("b").targets.size(), 1);
+  EXPECT_THAT(failure(R"({"groups": ["gpt2"], "rules": []})"),
+              HasSubstr("'groups' is not an object"));
+  EXPECT_THAT(failure(R"({"groups": {"some": "gpt2"}, "rules": []})"),
+              HasSubstr("'some' of 'groups' is not an array"));
+  EXPECT_THAT(failure(R"({"groups": {"a": ["b"], "a": ["c"]}, "rules": []})"),
+              HasSubstr("'groups' has the key 'a' twice"));
+  std::string list = R"("gpt2")";
+  for (int i = 0; i < 150; ++i) list += R"(, "gpt2")";
+  EXPECT_THAT(failure(R"({"groups": {"some": [)" + list +
+                      R"(]}, "rules": [{"name": "a", "to": "b", "arch": ["some", "some"]}]})"),
+              HasSubstr("'arch' of rule 1 has more than 200 architectures"));
+}
+
 // Breaks if a pattern from outside could hang or crash the program.
 TEST_F(NameMapTest, BoundsTheWorkOfHostilePatterns) {
   const NameMap map = file(R"j({"rules": [{"regex": "(a+)+b", "to": "logits"}]})j");

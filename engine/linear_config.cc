@@ -15,13 +15,31 @@ bool has_state_space(const ModelConfig& config) {
   return has_checkpoint(*config.architecture, Checkpoint::kSsm);
 }
 
+float ssm_norm_eps(const Gguf& gguf) {
+  constexpr std::string_view kKey = hyperparameter::own::kSsmNormEps;
+  const double eps = gguf.get_float(kKey, hyperparameter::kDefaultSsmNormEps);
+  if (is_in_float_range(eps)) return static_cast<float>(eps);
+  throw Error(fmt::format("key '{}' is {}, which is not a number above 0", kKey, eps), gguf.path());
+}
+
 }  // namespace
 
 void read_linear_attention(const ConfigKeys& keys, ModelConfig& config) {
   using namespace hyperparameter;
+  if (has_checkpoint(*config.architecture, Checkpoint::kConv)) {
+    config.conv_taps = keys.count(kConvTaps, kMaxConvTaps);
+  }
   if (!has_linear_attention(config) && !has_state_space(config)) return;
   config.conv_taps = keys.count(kLinearTaps, kMaxConvTaps);
   DeltaShape& shape = config.delta;
+  if (has_checkpoint(*config.architecture, Checkpoint::kSsmStep)) {
+    shape = mamba_shape(keys.count(kLinearValues, kMaxLinearWidth),
+                        keys.count(kLinearKeyLength, kMaxLinearHead));
+    config.ssm_rank = keys.count(kSsmRank, kMaxLinearWidth);
+    config.ssm_normed = keys.flag(kSsmNorms, false);
+    config.ssm_norm_eps = ssm_norm_eps(keys.gguf());
+    return;
+  }
   shape.n_key_heads = keys.count(kLinearKeyHeads, kMaxHeads);
   shape.n_value_heads = keys.count(kLinearValueHeads, kMaxHeads);
   shape.key_dim = keys.count(kLinearKeyLength, kMaxLinearHead);

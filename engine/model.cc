@@ -362,10 +362,13 @@ Layer bind_layer(TensorBinder& binder, int64_t number, const ModelConfig& config
           binder.numbers_of_heads(prefix + std::string(kSkipTensor), config.delta.n_value_heads);
     }
     if (has_state(first.kind)) {
-      layer.extra.decay = binder.numbers_of_heads(name, config.delta.n_value_heads);
-      layer.extra.dt = binder.kept_vector(prefix + std::string(kStepTensor) + ".bias",
-                                          config.delta.n_value_heads);
-      check_decay({layer.extra.decay, static_cast<size_t>(config.delta.n_value_heads)}, name, path);
+      const DeltaShape& shape = config.delta;
+      layer.extra.decay = shape.own_decays
+                              ? binder.kept_vector(name, shape.n_decays(), shape.key_dim)
+                              : binder.numbers_of_heads(name, shape.n_value_heads);
+      layer.extra.dt =
+          binder.kept_vector(prefix + std::string(kStepTensor) + ".bias", shape.n_value_heads);
+      check_decay({layer.extra.decay, static_cast<size_t>(shape.n_decays())}, name, path);
     }
     const std::string bias = name + std::string(config.architecture->choice_bias_suffix);
     if (first.kind == OpKind::kSelect && binder.has(bias)) {

@@ -45,7 +45,7 @@ struct Extra {
   const float* expert_scales = nullptr;  // [n_experts] of kWeigh
   const float* conv = nullptr;           // [width, conv_taps] of kConv
   const float* conv_bias = nullptr;      // [width] of kConv
-  const float* decay = nullptr;          // [n_value_heads] of has_state(): DeltaCall::a
+  const float* decay = nullptr;          // [n_decays()] of has_state(): DeltaCall::a
   const float* dt = nullptr;             // [n_value_heads] of has_state()
   const float* skip = nullptr;           // [n_value_heads] of kSsm: SsmCall::d
   float scale = 1.0F;                    // of kOutput, which is multiplied by it

@@ -317,6 +317,7 @@ void read_layers(const ConfigKeys& keys, ModelConfig& config) {
     const bool is_rotated = rotated[static_cast<size_t>(i)];
     if (!is_rotated) layer.ops = without_rotation(layer.ops);
     if (!is_rotated || !normed) layer.ops = without_plain_qk_norms(layer.ops);
+    if (!config.ssm_normed) layer.ops = without_plain_ssm_norms(layer.ops);
     config.layers.push_back(std::move(layer));
   }
 }
@@ -452,9 +453,6 @@ ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
   config.context_length = keys.count(hyperparameter::kContextLength, kMaxPositions);
   read_routing(keys, config);
   read_heads(keys, config);
-  if (has_checkpoint(*config.architecture, Checkpoint::kConv)) {
-    config.conv_taps = keys.count(hyperparameter::kConvTaps, kMaxConvTaps);
-  }
   read_linear_attention(keys, config);
   read_norm(keys, config);
   reject_other_computations(keys, *config.architecture);

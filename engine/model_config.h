@@ -85,12 +85,15 @@ struct ModelConfig {
   int64_t n_heads = 0;
   int64_t n_kv_heads = 0;
   int64_t head_dim = 0;
-  int64_t value_dim = 0;       // of a head's values
-  int64_t q_lora_rank = 0;     // of latent attention; 0: q is a product of the layer's input
-  int64_t kv_lora_rank = 0;    // 0: no latent attention
-  int64_t conv_taps = 0;       // positions that a convolution reads, its own included
-  IndexShape index;            // of attention that sees some positions alone; else without heads
-  DeltaShape delta;            // of linear attention or a state space model; else without heads
+  int64_t value_dim = 0;     // of a head's values
+  int64_t q_lora_rank = 0;   // of latent attention; 0: q is a product of the layer's input
+  int64_t kv_lora_rank = 0;  // 0: no latent attention
+  int64_t conv_taps = 0;     // positions that a convolution reads, its own included
+  IndexShape index;          // of attention that sees some positions alone; else without heads
+  DeltaShape delta;          // of linear attention or a state space model; else without heads
+  int64_t ssm_rank = 0;      // of Mamba: what the steps are a product of
+  bool ssm_normed = false;   // it may have norms without weights, of this eps
+  float ssm_norm_eps = 0.0F;
   int64_t context_length = 0;  // positions the model was made for
   int64_t sliding_window = 0;  // of the layers that have one; 0: none
   std::vector<LayerConfig> layers;
@@ -187,6 +190,10 @@ struct ModelConfig {
         return 2 * delta.n_value_heads;
       case Width::kLinearHead:
         return delta.value_dim;
+      case Width::kSsmRank:
+        return ssm_rank;
+      case Width::kSsmKey:
+        return delta.key_dim;
       case Width::kPle:
         return ple_length;
       case Width::kSsmGroup:
@@ -254,6 +261,7 @@ struct ModelConfig {
   // x / root of y / sqrt(mean(y^2) + eps), y = x / root, is x / sqrt(mean(x^2) + eps root^2).
   float eps_of(const OpSpec& op) const {
     if (op.input_over_root) return norm_eps * static_cast<float>(embedding_length);
+    if (op.tensor.empty() && is_ssm_norm(op.out)) return ssm_norm_eps;
     return op.own_eps > 0.0 ? static_cast<float>(op.own_eps) : norm_eps;
   }
   // What a layer's own embedding of a token is multiplied by.

@@ -281,7 +281,11 @@ void Session::run_op(const OpSpec& op, int layer, const TokenRange& tokens) {
     }
     case OpKind::kSsm: {
       const Extra& extra = weights_.layers[static_cast<size_t>(layer)].extra;
-      kernels_.run(SsmCall{x, second, extra.decay, extra.dt, extra.skip, config_.delta,
+      const auto input = [&](size_t i) { return value(op.in[i], layer, tokens.first); };
+      const SsmInputs in = has_step_product(op)
+                               ? SsmInputs::of_arrays(x, input(2), input(3), config_.delta)
+                               : SsmInputs::of_rows(x, config_.delta);
+      kernels_.run(SsmCall{in, second, extra.decay, extra.dt, extra.skip, config_.delta,
                            kv_.state(layer), n_positions_ + tokens.first, tokens.count, out, here});
       break;
     }

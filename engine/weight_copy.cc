@@ -86,7 +86,7 @@ Layer WeightCopy::copy(const Layer& layer, const LayerConfig& own, const ModelCo
                   layer.extra.expert_scales,
                   copy(layer.extra.conv, channels * config.conv_taps),
                   copy(layer.extra.conv_bias, channels),
-                  copy(layer.extra.decay, config.delta.n_value_heads),
+                  copy(layer.extra.decay, config.delta.n_decays()),
                   copy(layer.extra.dt, config.delta.n_value_heads),
                   copy(layer.extra.skip, config.delta.n_value_heads),
                   layer.extra.scale};

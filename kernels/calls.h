@@ -288,7 +288,8 @@ struct DeltaShape {
   int64_t n_value_heads = 0;
   int64_t key_dim = 0;
   int64_t value_dim = 0;
-  bool grouped = false;  // value heads one after the other read the same key head; else in turn
+  bool grouped = false;     // value heads one after the other read the same key head; else in turn
+  bool own_decays = false;  // of a state space model: each element of a head's keys has one (Mamba)
   bool operator==(const DeltaShape&) const = default;
 
   // Which value head `head` reads.
@@ -300,6 +301,7 @@ struct DeltaShape {
   int64_t value_width() const { return n_value_heads * value_dim; }
   int64_t qkv_width() const { return 2 * key_width() + value_width(); }
   int64_t state_size() const { return key_dim * value_width(); }
+  int64_t n_decays() const { return n_value_heads * (own_decays ? key_dim : 1); }
 };
 
 // The gated delta rule (Yang, Kautz & Hatamizadeh 2024) of the tokens at first_position ..
@@ -324,16 +326,42 @@ struct DeltaCall {
   bool sigmoid_beta = true;  // false: beta itself
 };
 
+// What goes into a state space model. The rows of two tokens are so many elements apart.
+struct SsmInputs {
+  const float* values = nullptr;   // [n_tokens, value_width()]
+  const float* keys = nullptr;     // [n_tokens, key_width()]
+  const float* queries = nullptr;  // [n_tokens, key_width()]
+  int64_t value_stride = 0;
+  int64_t key_stride = 0;  // of queries as well
+
+  // Values, keys and queries in each row of xbc[n_tokens, qkv_width()].
+  static SsmInputs of_rows(const float* xbc, const DeltaShape& shape) {
+    const float* const keys = xbc + shape.value_width();
+    return {xbc, keys, keys + shape.key_width(), shape.qkv_width(), shape.qkv_width()};
+  }
+  // Each in an array of its own.
+  static SsmInputs of_arrays(const float* values, const float* keys, const float* queries,
+                             const DeltaShape& shape) {
+    return {values, keys, queries, shape.value_width(), shape.key_width()};
+  }
+  // Those from token `t` on.
+  SsmInputs from(int64_t t) const {
+    return {values + t * value_stride, keys + t * key_stride, queries + t * key_stride,
+            value_stride, key_stride};
+  }
+};
+
 // The state space model of Mamba-2 (Dao & Gu 2024) of the tokens at first_position ..
 // first_position + n_tokens - 1, one after the other. A value head has a state S [key_dim,
 // value_dim], 0 before position 0, and with a step of softplus(dt + dt_bias):
 // S = e^(a step) S + step k v^T;  out = d v + S^T q
-// In double, sums in this order and that of the keys' elements; `state` is rounded to float after
-// each token.
+// With own_decays that of Mamba (Gu & Dao 2023), whose heads have one value and whose `a` has a
+// number for each row of S. In double, sums in this order and that of the keys' elements; `state`
+// is rounded to float after each token.
 struct SsmCall {
-  const float* xbc = nullptr;      // [n_tokens, qkv_width()]: values, keys, queries
+  SsmInputs in;
   const float* dt = nullptr;       // [n_tokens, n_value_heads]
-  const float* a = nullptr;        // [n_value_heads], below 0
+  const float* a = nullptr;        // [n_decays()], below 0
   const float* dt_bias = nullptr;  // [n_value_heads]
   const float* d = nullptr;        // [n_value_heads]
   DeltaShape shape;

@@ -335,6 +335,8 @@ constexpr Architecture kOthers[] = {
      .variants = kFalconH1Variants,
      .grouped_value_heads = true},
     {.name = "mamba2", .layer = kMamba2Layer, .grouped_value_heads = true},
+    {.name = "mamba", .layer = kMambaLayer},
+    {.name = "jamba", .layer = kJambaLayer, .variants = kJambaVariants, .normalise_weights = false},
     {.name = "gpt-oss",
      .layer = kGptOssLayer,
      .activation = ActivationKind::kClampedSwiglu,

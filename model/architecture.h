@@ -162,6 +162,9 @@ OpKind kind_of(Checkpoint checkpoint);
 // Whether a model of this architecture has this checkpoint in its forward pass.
 bool has_checkpoint(const Architecture& architecture, Checkpoint checkpoint);
 
+// Whether its Mamba may have norms without weights.
+bool has_plain_ssm_norms(const Architecture& architecture);
+
 // Whether any of its layers has no feed-forward.
 bool has_layers_without_feed_forward(const Architecture& architecture);
 
@@ -174,13 +177,20 @@ bool has_dense_feed_forward(const Architecture& architecture);
 bool depends_on_tokens_alone(const Architecture& architecture, Checkpoint checkpoint,
                              bool is_first = true);
 
-// The layer without weightless norms of rotated q and k.
+// The layer without weightless norms of rotated q and k, or of the parts of a state space model.
 std::vector<OpSpec> without_plain_qk_norms(std::span<const OpSpec> layer);
+std::vector<OpSpec> without_plain_ssm_norms(std::span<const OpSpec> layer);
 
 // Whether it is a norm of q or k, before or behind the rotation.
 constexpr bool is_norm_of_qk(Checkpoint checkpoint) {
   return checkpoint == Checkpoint::kQNorm || checkpoint == Checkpoint::kKNorm ||
          checkpoint == Checkpoint::kQRopeNorm || checkpoint == Checkpoint::kKRopeNorm;
+}
+
+// Whether it is a norm of what the steps of Mamba are computed from, or of its B or C.
+constexpr bool is_ssm_norm(Checkpoint checkpoint) {
+  return checkpoint == Checkpoint::kSsmDtNorm || checkpoint == Checkpoint::kSsmBNorm ||
+         checkpoint == Checkpoint::kSsmCNorm;
 }
 
 // Whether a module of transformers gives it with heads in a dimension of their own.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <initializer_list>
 
 #include "model/architecture.h"
 
@@ -24,6 +25,16 @@ bool depends_on_tokens_alone(std::span<const OpSpec> layer, Checkpoint checkpoin
     if (input == Checkpoint::kOutput) return is_first;
     return input == Checkpoint::kEmbedding || depends_on_tokens_alone(layer, input, is_first);
   });
+}
+
+std::vector<OpSpec> without_plain_norms(std::span<const OpSpec> layer,
+                                        std::initializer_list<Checkpoint> norms) {
+  std::vector<OpSpec> ops(layer.begin(), layer.end());
+  for (const Checkpoint norm : norms) {
+    const OpSpec* op = assay::find_spec(ops, norm);
+    if (op != nullptr && op->tensor.empty()) ops = without_op(ops, norm);
+  }
+  return ops;
 }
 
 }  // namespace
@@ -54,12 +65,17 @@ std::vector<OpSpec> without_rotation(std::span<const OpSpec> layer) {
 }
 
 std::vector<OpSpec> without_plain_qk_norms(std::span<const OpSpec> layer) {
-  std::vector<OpSpec> ops(layer.begin(), layer.end());
-  for (const Checkpoint norm : {Checkpoint::kQRopeNorm, Checkpoint::kKRopeNorm}) {
-    const OpSpec* op = assay::find_spec(ops, norm);
-    if (op != nullptr && op->tensor.empty()) ops = without_op(ops, norm);
-  }
-  return ops;
+  return without_plain_norms(layer, {Checkpoint::kQRopeNorm, Checkpoint::kKRopeNorm});
+}
+
+std::vector<OpSpec> without_plain_ssm_norms(std::span<const OpSpec> layer) {
+  return without_plain_norms(
+      layer, {Checkpoint::kSsmDtNorm, Checkpoint::kSsmBNorm, Checkpoint::kSsmCNorm});
+}
+
+bool has_plain_ssm_norms(const Architecture& architecture) {
+  const OpSpec* norm = find_spec(architecture, Checkpoint::kSsmDtNorm);
+  return norm != nullptr && norm->tensor.empty();
 }
 
 OpKind kind_of(Checkpoint checkpoint) {

@@ -32,16 +32,17 @@ enum class HfWindow : uint8_t {
 
 // How published files have the experts of a layer.
 enum class HfExperts : uint8_t {
-  kEach,         // mlp.experts.N.gate_proj and so on
-  kNumbered,     // block_sparse_moe.experts.N.w1 and so on
-  kFeedForward,  // feed_forward.experts.N.w1 and so on
-  kMixer,        // mixer.experts.N.up_proj and mixer.experts.N.down_proj, without gates
-  kTogether,     // one tensor of all, with those of gate and then of up
-  kOfLayer,      // the same, as experts.gate_up_proj and experts.down_proj
-  kStacked,      // the same, as mlp.experts.gate_up_proj and mlp.experts.down_proj
-  kInterleaved,  // the same, [inputs, outputs] of each, with the outputs of gate and up in turn
-  kTransposed,   // feed_forward.experts, [inputs, outputs] of each, with those of gate, then of up
-  kOfBlock,      // as kStacked, as block_sparse_moe.experts.gate_up_proj and so on
+  kEach,           // mlp.experts.N.gate_proj and so on
+  kNumbered,       // block_sparse_moe.experts.N.w1 and so on
+  kFeedForward,    // feed_forward.experts.N.w1 and so on
+  kOfFeedForward,  // feed_forward.experts.N.gate_proj and so on
+  kMixer,          // mixer.experts.N.up_proj and mixer.experts.N.down_proj, without gates
+  kTogether,       // one tensor of all, with those of gate and then of up
+  kOfLayer,        // the same, as experts.gate_up_proj and experts.down_proj
+  kStacked,        // the same, as mlp.experts.gate_up_proj and mlp.experts.down_proj
+  kInterleaved,    // the same, [inputs, outputs] of each, with the outputs of gate and up in turn
+  kTransposed,  // feed_forward.experts, [inputs, outputs] of each, with those of gate, then of up
+  kOfBlock,     // as kStacked, as block_sparse_moe.experts.gate_up_proj and so on
 };
 
 // How config.json says which experts a token uses, and what their weights are.

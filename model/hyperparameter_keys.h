@@ -49,6 +49,11 @@ inline constexpr std::string_view kLinearKeyLength = "ssm.state_size";
 inline constexpr std::string_view kLinearKeyHeads = "ssm.group_count";
 inline constexpr std::string_view kLinearValueHeads = "ssm.time_step_rank";
 inline constexpr std::string_view kLinearValues = "ssm.inner_size";  // of all value heads together
+// Of Mamba: what the steps are a product of; and whether it and keys and queries have norms without
+// weights.
+inline constexpr std::string_view kSsmRank = kLinearValueHeads;
+inline constexpr std::string_view kSsmNorms = "ssm.dt_b_c_rms";  // else false
+inline constexpr double kDefaultSsmNormEps = 1e-6;
 // Which layers have it: true or false of each; else all but every nth.
 inline constexpr std::string_view kLinearLayers = "attention.recurrent_layers";
 inline constexpr std::string_view kAttentionPeriod = "full_attention_interval";
@@ -158,6 +163,8 @@ inline constexpr std::string_view kHonoursWindow = "assay.honours_sliding_window
 inline constexpr std::string_view kRotaryLayers = "assay.rotary_layers";
 // Whether rotated q and k have norms without weights.
 inline constexpr std::string_view kPlainQkNorm = "assay.use_qk_norm";
+// The eps of norms without weights within Mamba.
+inline constexpr std::string_view kSsmNormEps = "assay.mixer_rms_eps";  // else that of the class
 // That routed and shared experts are added, where the architecture takes half of each.
 inline constexpr std::string_view kWholeShared = "assay.adds_whole_shared_expert";
 // Routing::jitter.

@@ -29,7 +29,8 @@ enum class OpKind : uint8_t {
                 // the network's activation of that sum of it
   kDelta,       // the gated delta rule of queries, keys and values in one, and of its two gates
   kSsm,         // the state space model of Mamba-2, of values, keys and queries in one, and of the
-                // steps of its heads
+                // steps of its heads; of four inputs that of Mamba, of values, steps, keys and
+                // queries
   kActivation,  // of up, times a function of the gate where there is one
   kAdd,         // of two inputs, the first the residual stream; times a number, its own or one
                 // in a tensor, if it names one that the file has
@@ -103,6 +104,8 @@ enum class Width : uint8_t {
   kLinearHeads,
   kLinearGates,  // 2 kLinearHeads
   kLinearHead,
+  kSsmRank,  // of Mamba: what the steps are a product of; and a key
+  kSsmKey,
   kPle,       // embedding_length_per_layer_input
   kSsmGroup,  // values of the heads that read one key head, of kSsm
   // Of kIndex: all heads of the queries; one; how many heads; how many positions it chooses.
@@ -124,6 +127,7 @@ enum class Presence : uint8_t { kNever, kOptional, kAlways };
 inline constexpr std::string_view kWeightSuffix = ".weight";
 
 // Whose bias an op of has_state() reads beside its own tensor, which has no ".weight" in its name.
+// Where it has a weight, that is a product's that computes the steps.
 inline constexpr std::string_view kStepTensor = "ssm_dt";
 // And a kSsm this one, which has none either.
 inline constexpr std::string_view kSkipTensor = "ssm_d";
@@ -174,6 +178,11 @@ struct OpSpec {
   std::span<const Checkpoint> inputs() const { return {in.data(), static_cast<size_t>(n_inputs)}; }
   bool operator==(const OpSpec&) const = default;
 };
+
+// Whether it is the state space model of Mamba, whose steps are a product by kStepTensor.
+constexpr bool has_step_product(const OpSpec& op) {
+  return op.kind == OpKind::kSsm && op.n_inputs == 4;
+}
 
 // The number of the first input that an op of reads_back() reads at earlier positions; those behind
 // it are read there, too, but for the positions of a kIndex, which are the query's own.

@@ -75,11 +75,12 @@ std::string part_of(const HfModel& model, const std::vector<const OpSpec*>& ops,
   return model.fused_by_kv_head ? "" : fmt::format(", \"part\": \"{}\"", "qkv"[i]);
 }
 
-// What files have in another order of heads, or in parts that are not equal.
+// What files have in another order of heads or in parts that are not equal, or without its bias.
 bool is_of_state(Checkpoint out) {
   constexpr Checkpoint kAll[] = {
       Checkpoint::kLinearQkv, Checkpoint::kLinearZ, Checkpoint::kLinearA, Checkpoint::kLinearB,
-      Checkpoint::kLinearBa,  Checkpoint::kSsmXbc,  Checkpoint::kSsmDt};
+      Checkpoint::kLinearBa,  Checkpoint::kSsmXbc,  Checkpoint::kSsmDt,   Checkpoint::kSsmDtIn,
+      Checkpoint::kSsmB,      Checkpoint::kSsmC,    Checkpoint::kSsmStep};
   return std::ranges::find(kAll, out) != std::end(kAll);
 }
 
@@ -99,13 +100,14 @@ void add_module(const HfModel& model, const Architecture& architecture, const st
   const bool other_rows = architecture.position == PositionKind::kRotary &&
                           architecture.rope_pairing != model.rope_pairing;
   const bool in_parts = ops.size() > 1 && ops.front()->out == Checkpoint::kQ;
+  const bool of_halves = ops.front()->out == Checkpoint::kSsmX;
   for (size_t i = 0; i < ops.size(); ++i) {
     const OpSpec& op = *ops[i];
     // Such norms are given heads in a dimension of their own.
     // And what leaves the module of a convolution has not been gated.
     const bool no_rows = (is_of_heads(op) && op.norm_width == Width::kHead) ||
                          (in_parts && model.fused_by_kv_head) || op.kind == OpKind::kConv ||
-                         is_of_state(op.out) || is_scaled(model, op.tensor) ||
+                         (is_of_state(op.out) && !of_halves) || is_scaled(model, op.tensor) ||
                          (op.out == Checkpoint::kRouter && model.router_gives_scores);
     std::string fields = no_rows ? kNoCheckpoint : to(op.out) + part_of(model, ops, i);
     const bool of_heads = op.out == Checkpoint::kQ || op.out == Checkpoint::kK || is_of_heads(op);

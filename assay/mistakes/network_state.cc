@@ -139,17 +139,20 @@ Matrix Network::of_state(const OpContext& context, const KernelHooks& hooks) con
   std::vector<float> state(static_cast<size_t>(shape.state_size()));
   check_interrupted();
   if (kind_of(op) == OpKind::kSsm) {
-    run_hooked(hooks.ssm, context,
-               SsmCall{.xbc = x[0]->values.data(),
-                       .dt = x[1]->values.data(),
-                       .a = extra.decay,
-                       .dt_bias = extra.dt,
-                       .d = extra.skip,
-                       .shape = shape,
-                       .state = state.data(),
-                       .n_tokens = all.rows,
-                       .out = all.values.data()},
-               *reference_);
+    run_hooked(
+        hooks.ssm, context,
+        SsmCall{.in = x.size() == 2 ? SsmInputs::of_rows(x[0]->values.data(), shape)
+                                    : SsmInputs::of_arrays(x[0]->values.data(), x[2]->values.data(),
+                                                           x[3]->values.data(), shape),
+                .dt = x[1]->values.data(),
+                .a = extra.decay,
+                .dt_bias = extra.dt,
+                .d = extra.skip,
+                .shape = shape,
+                .state = state.data(),
+                .n_tokens = all.rows,
+                .out = all.values.data()},
+        *reference_);
   } else {
     run_hooked(hooks.delta, context,
                DeltaCall{.qkv = x[0]->values.data(),

@@ -17,10 +17,11 @@ Injected ssm_fault(std::string name, FaultGroup group, std::string what) {
   return {std::move(name), group, std::move(what), Checkpoint::kSsm, needs_ssm};
 }
 
-// With other numbers of each head in the place of `a`, `dt_bias` or `d`.
+// With other numbers in the place of `a`, `dt_bias` or `d`.
 KernelHooks with_numbers(const float* SsmCall::*vector, float (*edit)(float)) {
   return {.ssm = [=](const OpContext&, SsmCall call, Kernels& kernels) {
-    std::vector<float> values(call.*vector, call.*vector + call.shape.n_value_heads);
+    const int64_t count = vector == &SsmCall::a ? call.shape.n_decays() : call.shape.n_value_heads;
+    std::vector<float> values(call.*vector, call.*vector + count);
     std::ranges::transform(values, values.begin(), edit);
     call.*vector = values.data();
     kernels.run(call);
@@ -61,49 +62,56 @@ void run_without_step_of_input(const OpContext&, SsmCall call, Kernels& kernels)
   const DeltaShape& shape = call.shape;
   const std::vector<float> steps = steps_of(call);
   const std::vector<float> none(static_cast<size_t>(shape.n_value_heads));
-  std::vector<float> xbc(call.xbc, call.xbc + call.n_tokens * shape.qkv_width());
-  const float* const values = call.xbc;
+  const SsmInputs in = call.in;
   const float* const d = call.d;
+  const int64_t width = shape.value_width();
+  std::vector<float> values(static_cast<size_t>(call.n_tokens * width));
   const auto each = [&](const auto& edit) {
-    for (int64_t t = 0; t < call.n_tokens; ++t) {
-      for (int64_t i = 0; i < shape.value_width(); ++i) {
-        const int64_t head = i / shape.value_dim;
-        edit(t * shape.qkv_width() + i, t * shape.value_width() + i, t * shape.n_value_heads + head,
-             head);
-      }
+    for (int64_t i = 0; i < call.n_tokens * width; ++i) {
+      const int64_t head = i % width / shape.value_dim;
+      edit(i, in.values[i / width * in.value_stride + i % width], i / width * shape.n_value_heads,
+           head);
     }
   };
-  each([&](int64_t at, int64_t, int64_t step, int64_t) {
-    xbc[static_cast<size_t>(at)] /= steps[static_cast<size_t>(step)];
+  each([&](int64_t i, float value, int64_t step, int64_t head) {
+    values[static_cast<size_t>(i)] = value / steps[static_cast<size_t>(step + head)];
   });
-  call.xbc = xbc.data();
+  call.in.values = values.data();
+  call.in.value_stride = width;
   call.d = none.data();
   kernels.run(call);
-  each([&](int64_t at, int64_t out, int64_t, int64_t head) {
-    call.out[out] += d[head] * values[at];
-  });
+  each([&](int64_t i, float value, int64_t, int64_t head) { call.out[i] += d[head] * value; });
 }
 
 void run_with_b_and_c_swapped(const OpContext&, SsmCall call, Kernels& kernels) {
-  const DeltaShape& shape = call.shape;
-  std::vector<float> xbc(call.xbc, call.xbc + call.n_tokens * shape.qkv_width());
-  for (int64_t t = 0; t < call.n_tokens; ++t) {
-    float* b = xbc.data() + t * shape.qkv_width() + shape.value_width();
-    std::swap_ranges(b, b + shape.key_width(), b + shape.key_width());
-  }
-  call.xbc = xbc.data();
+  std::swap(call.in.keys, call.in.queries);
   kernels.run(call);
 }
 
 // The call of its token `t` alone.
 SsmCall token_of(const SsmCall& call, int64_t t) {
   SsmCall row = call;
-  row.xbc += t * call.shape.qkv_width();
+  row.in = call.in.from(t);
   row.dt += t * call.shape.n_value_heads;
   row.first_position += t;
   row.n_tokens = 1;
   row.out += t * call.shape.value_width();
   return row;
+}
+
+// With one decay a head, the first.
+void run_with_first_decays(const OpContext&, SsmCall call, Kernels& kernels) {
+  const DeltaShape& shape = call.shape;
+  std::vector<float> a(static_cast<size_t>(shape.n_decays()));
+  for (int64_t i = 0; i < shape.n_decays(); ++i) {
+    a[static_cast<size_t>(i)] = call.a[i - i % shape.key_dim];
+  }
+  call.a = a.data();
+  kernels.run(call);
+}
+
+bool has_decays_of_keys(const ModelConfig& config) {
+  return config.delta.own_decays && config.delta.key_dim > 1;
 }
 
 // The state is 0 before each position for which `is_lost` holds.
@@ -279,6 +287,11 @@ std::vector<Mistake> ssm_mistakes() {
        .edit = {.ssm = run_with_b_and_c_swapped},
        .faults = {ssm_fault("ssm-b-c-swapped", FaultGroup::kAttention,
                             "B and C of a state space model are swapped")}},
+      {.cause = "ssm",
+       .text = plainly("takes the first column of A for all, as if a channel had one decay"),
+       .edit = {.ssm = run_with_first_decays},
+       .possible = [](const Network& network,
+                      Op) { return has_decays_of_keys(network.model->config()); }},
       {.cause = "gqa_map",
        .text = plainly("gives the heads each group of B and C in turn, in place of one after the "
                        "other"),

@@ -184,16 +184,20 @@ class FolderLister {
     const bool is_step = tensor.name.ends_with(".bias");
     const bool is_skip = tensor.name.ends_with(kSkipTensor);
     const std::string_view stem = is_step ? kStepTensor : is_skip ? kSkipTensor : tensor.op->tensor;
-    const std::string name = path + std::string(hf_module(*config_.model, stem));
+    const bool of_product = is_step && has_step_product(*tensor.op);
+    const std::string name =
+        path + std::string(hf_module(*config_.model, stem)) + (of_product ? ".bias" : "");
     if (is_step) return put_reordered(name, tensor, tensor.dims);
-    const std::vector<int64_t> dims = {tensor.dims.back()};
+    if (is_skip && tensor.dims.size() == 1) return put_plain(name, tensor);
+    std::vector<int64_t> dims = {tensor.dims.back()};
     if (is_skip) {
       return put(name, dims,
                  [numbers = Numbers(tensor, seed_), count = dims[0]](int64_t, float* out) {
                    numbers.column(0, 0, count, out);
                  });
     }
-    put(name, dims, [count = dims[0]](int64_t, float* out) { std::fill_n(out, count, 0.0F); });
+    if (has_step_product(*tensor.op)) dims.push_back(tensor.columns());
+    put(name, dims, [count = dims.back()](int64_t, float* out) { std::fill_n(out, count, 0.0F); });
   }
 
   // Column `order[i]` is column i of the file.

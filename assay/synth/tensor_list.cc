@@ -197,13 +197,16 @@ class Lister {
       }
     }
     if (op.kind == OpKind::kSsm) {
-      add(fmt::format("blk.{}.{}", layer, kSkipTensor), &op, {1, model_.delta.n_value_heads}, 1.0F,
+      const int64_t heads = model_.delta.n_value_heads;
+      add(fmt::format("blk.{}.{}", layer, kSkipTensor), &op,
+          has_step_product(op) ? std::vector{heads} : std::vector<int64_t>{1, heads}, 1.0F,
           kNormDeviation);
     }
     if (has_state(op.kind)) {
       const int64_t heads = model_.delta.n_value_heads;
+      const int64_t of_head = model_.delta.n_decays() / heads;
       const bool in_rows = op.kind == OpKind::kSsm;
-      add(name, &op, in_rows ? std::vector<int64_t>{1, heads} : std::vector{heads}, -1.0F, 0.0F);
+      add(name, &op, in_rows ? std::vector{of_head, heads} : std::vector{heads}, -1.0F, 0.0F);
       add(fmt::format("blk.{}.{}.bias", layer, kStepTensor), &op, {heads}, kStepMean,
           kStepDeviation);
     }

@@ -61,12 +61,13 @@ struct HfConfig {
   int64_t ple_length = 0;          // of a token's embedding in each layer; 0: they have none
   int64_t expert_feed_forward_length = 0;  // of an expert, where layers have any
   int64_t shared_feed_forward_length = 0;  // beside experts; else 0
-  DeltaShape delta;                        // of linear attention or Mamba-2; else without heads
-  int64_t rotary_dim = 0;                  // 0 where positions are learned
-  bool tied = false;                       // the output matrix is the token embedding
-  bool tied_is_stated = false;             // otherwise the tensors decide
-  bool is_part = false;                    // of a model of several networks: its text_config
-  bool shares_expert = false;              // layers with experts have one that all tokens use
+  DeltaShape delta;                // of linear attention, Mamba or Mamba-2; else without heads
+  int64_t ssm_rank = 0;            // of Mamba: what the steps are a product of
+  int64_t rotary_dim = 0;          // 0 where positions are learned
+  bool tied = false;               // the output matrix is the token embedding
+  bool tied_is_stated = false;     // otherwise the tensors decide
+  bool is_part = false;            // of a model of several networks: its text_config
+  bool shares_expert = false;      // layers with experts have one that all tokens use
   bool has_q_lora = false;         // of latent attention: q is the product of a latent vector
   bool keys_as_values = false;     // in layers without a window
   std::vector<bool> windowed;      // each layer's; empty: as the architecture has it

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/hf/mamba.h"
 #include "model/hyperparameter_keys.h"
 
 namespace assay {
@@ -325,6 +326,10 @@ void read_expert_config(const ConfigObject& object, HfConfig& config, Keys& keys
   const bool in_some_layers = has_layers_without_feed_forward(*config.architecture);
   if (!in_some_layers && (!is_stated || has_no_experts(object))) return;
   config.n_experts = object.whole(count, 65536);
+  if (config.n_experts == 1 && !expert_layers_by_period(object).empty()) {
+    config.n_experts = 0;  // that one is a feed-forward
+    return;
+  }
   keys.whole(hyperparameter::kExpertCount, config.n_experts);
   keys.whole(hyperparameter::kExpertUsedCount,
              object.whole({"num_experts_per_tok", "moe_k"}, config.n_experts));

@@ -29,6 +29,9 @@ constexpr ExpertPath kEach[] = {
     {HfExperts::kFeedForward, "ffn_gate_exps", "feed_forward.experts.{}.w1"},
     {HfExperts::kFeedForward, "ffn_up_exps", "feed_forward.experts.{}.w3"},
     {HfExperts::kFeedForward, "ffn_down_exps", "feed_forward.experts.{}.w2"},
+    {HfExperts::kOfFeedForward, "ffn_gate_exps", "feed_forward.experts.{}.gate_proj"},
+    {HfExperts::kOfFeedForward, "ffn_up_exps", "feed_forward.experts.{}.up_proj"},
+    {HfExperts::kOfFeedForward, "ffn_down_exps", "feed_forward.experts.{}.down_proj"},
     {HfExperts::kMixer, "ffn_up_exps", "mixer.experts.{}.up_proj"},
     {HfExperts::kMixer, "ffn_down_exps", "mixer.experts.{}.down_proj"}};
 constexpr ExpertPath kTogether[] = {

@@ -243,12 +243,13 @@ class TensorList {
   // That are no modules' weights.
   void check_has_parameters(const OpSpec& op, const std::string& from,
                             const std::string& to) const {
-    const auto check = [&](std::string_view tensor, std::string_view suffix) {
+    const auto check = [&](std::string_view tensor, std::string_view suffix,
+                           std::string_view of_module = "") {
       if (names_.contains(fmt::format("{}{}{}", to, tensor, suffix))) return;
-      missing(from + std::string(hf_module(*config_.model, tensor)));
+      missing(fmt::format("{}{}{}", from, hf_module(*config_.model, tensor), of_module));
     };
     check(op.tensor_name(), "");
-    if (has_state(op.kind)) check(kStepTensor, ".bias");
+    if (has_state(op.kind)) check(kStepTensor, ".bias", has_step_product(op) ? ".bias" : "");
     if (op.kind == OpKind::kSsm) check(kSkipTensor, "");
   }
 

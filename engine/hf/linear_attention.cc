@@ -15,7 +15,7 @@ namespace {
 
 // Whether value heads are where a GGUF file has them.
 bool in_one_order(const DeltaShape& shape) {
-  return shape.grouped || shape.n_key_heads == shape.n_value_heads;
+  return shape.grouped || shape.n_key_heads == 1 || shape.n_key_heads == shape.n_value_heads;
 }
 
 bool is_by_key_head(const HfConfig& config, const OpSpec& op) {

@@ -23,7 +23,10 @@ bool is_feed_forward(std::string_view layer_type);
 // Whether it has experts and nothing else.
 bool is_of_experts(std::string_view layer_type);
 
-// The sizes of Mamba-2, where the architecture has it.
+// Which layers have experts, where the class says so by a period and the first; else empty.
+std::vector<bool> expert_layers_by_period(const ConfigObject& object);
+
+// The sizes of Mamba or Mamba-2, where the architecture has it.
 void read_mamba(const ConfigObject& object, HfConfig& config, Keys& keys);
 
 }  // namespace assay

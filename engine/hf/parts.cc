@@ -67,6 +67,8 @@ std::vector<bool> expert_layers(const ConfigObject& object, const HfConfig& conf
     std::transform(types.begin(), types.end(), layers.begin(), is_of_experts);
     return layers;
   }
+  const std::vector<bool> by_period = expert_layers_by_period(object);
+  for (size_t i = 0; i < by_period.size(); ++i) layers[i] = layers[i] && by_period[i];
   if (object.default_of("decoder_sparse_step") != nullptr) {
     const int64_t step = object.whole({"decoder_sparse_step"}, kMaxStep, 1);
     for (int64_t i = 0; i < config.n_layers; ++i) {

@@ -128,7 +128,7 @@ class CpuKernels final : public Kernels {
     const DeltaShape& shape = call.shape;
     share(shape.n_value_heads, call.n_tokens * shape.key_dim * shape.value_dim,
           [&](int64_t first, int64_t last) {
-            std::vector<double> scratch(static_cast<size_t>(2 * shape.key_dim));
+            std::vector<double> scratch(static_cast<size_t>(3 * shape.key_dim));
             for (int64_t h = first; h < last; ++h) f_.ssm_head(call, h, scratch.data());
           });
   }

@@ -18,7 +18,8 @@ inline double inverse_length(const float* x, int64_t dim) {
 
 // One token of one value head.
 struct DeltaToken {
-  double decay = 0.0;
+  double decay = 0.0;              // of all rows of the state, where `decays` is null
+  const double* decays = nullptr;  // [key_dim], of each
   double beta = 0.0;
   const double* key = nullptr;    // [key_dim], normalised
   const double* query = nullptr;  // likewise
@@ -48,9 +49,10 @@ struct StateColumns {
   // state = decay state + key added^T, and sum += state^T query. In registers over all keys.
   ASSAY_ALWAYS_INLINE void advance(const DeltaToken& token, const F64x16 (&added)[kGroups],
                                    F64x16 (&sum)[kGroups]) const {
-    const F64x16 decay = splat(token.decay);
+    F64x16 decay = splat(token.decay);
     for (int64_t i = 0; i < shape.key_dim; ++i) {
       float* row = state + i * shape.value_dim;
+      if (token.decays != nullptr) decay = splat(token.decays[i]);
       const F64x16 key = splat(token.key[i]);
       const F64x16 query = splat(token.query[i]);
       for (int g = 0; g < kGroups; ++g) {
@@ -143,16 +145,17 @@ inline void delta_head(const DeltaCall& call, int64_t head, double* scratch) {
   }
 }
 
-// The same of a state space model.
+// The same of a state space model, with 3 key_dim elements of scratch.
 inline void ssm_head(const SsmCall& call, int64_t head, double* scratch) {
   const DeltaShape& s = call.shape;
   float* const state = call.state + head * s.key_dim * s.value_dim;
   double* const key = scratch;
   double* const query = scratch + s.key_dim;
+  double* const decays = scratch + 2 * s.key_dim;
   for (int64_t t = 0; t < call.n_tokens; ++t) {
-    const float* v = call.xbc + t * s.qkv_width();
-    const float* k = v + s.value_width() + s.key_head(head) * s.key_dim;
-    const float* q = k + s.key_width();
+    const SsmInputs in = call.in.from(t);
+    const float* k = in.keys + s.key_head(head) * s.key_dim;
+    const float* q = in.queries + s.key_head(head) * s.key_dim;
     const double dt = static_cast<double>(call.dt[t * s.n_value_heads + head]) + call.dt_bias[head];
     const double step = call.softplus ? gates::softplus(dt) : dt;
     for (int64_t i = 0; i < s.key_dim; ++i) {
@@ -160,10 +163,16 @@ inline void ssm_head(const SsmCall& call, int64_t head, double* scratch) {
       query[i] = q[i];
     }
     DeltaToken token;
-    token.decay = gates::exponential(call.a[head] * step);
+    if (s.own_decays) {
+      const float* a = call.a + head * s.key_dim;
+      for (int64_t i = 0; i < s.key_dim; ++i) decays[i] = gates::exponential(a[i] * step);
+      token.decays = decays;
+    } else {
+      token.decay = gates::exponential(call.a[head] * step);
+    }
     token.key = key;
     token.query = query;
-    token.value = v + head * s.value_dim;
+    token.value = in.values + head * s.value_dim;
     token.out = call.out + t * s.value_width() + head * s.value_dim;
     if (call.first_position + t == 0) clear_state(s, state);
     const double skip = call.d[head];

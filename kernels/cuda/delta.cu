@@ -82,7 +82,11 @@ __global__ void delta_kernel(Delta d) {
 }
 
 struct Ssm {
-  Global<const float> xbc;
+  Global<const float> values;
+  Global<const float> keys;
+  Global<const float> queries;
+  int64_t value_stride;
+  int64_t key_stride;
   Global<const float> dt;
   Global<const float> a;
   Global<const float> dt_bias;
@@ -95,37 +99,39 @@ struct Ssm {
   bool softplus;
 };
 
-// Likewise of a state space model.
+// Likewise of a state space model. Threads go over the columns of all heads, which may be as
+// narrow as one.
 __global__ void ssm_kernel(Ssm s) {
   const int64_t key_dim = s.shape.key_dim;
   const int64_t value_dim = s.shape.value_dim;
-  const int64_t key_width = s.shape.n_key_heads * key_dim;
   const int64_t value_width = s.shape.n_value_heads * value_dim;
-  const int64_t head = blockIdx.x;
-  const int64_t column = int64_t{blockIdx.y} * blockDim.x + threadIdx.x;
-  if (column >= value_dim) return;
+  const int64_t of_all = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (of_all >= value_width) return;
+  const int64_t head = of_all / value_dim;
   const int64_t key_head = key_head_of(s.shape, head);
-  const int64_t state = head * key_dim * value_dim + column;
+  const int64_t state = head * key_dim * value_dim + of_all % value_dim;
   for (int64_t t = 0; t < s.n_tokens; ++t) {
-    const int64_t row = t * (2 * key_width + value_width);
-    const int64_t k = row + value_width + key_head * key_dim;
-    const int64_t q = k + key_width;
+    const int64_t k = t * s.key_stride + key_head * key_dim;
     const double dt = static_cast<double>(s.dt[t * s.shape.n_value_heads + head]) +
                       static_cast<double>(s.dt_bias[head]);
     const double step = s.softplus ? gates::softplus(dt) : dt;
-    const double decay = gates::exponential(static_cast<double>(s.a[head]) * step);
+    double decay =
+        s.shape.own_decays ? 0.0 : gates::exponential(static_cast<double>(s.a[head]) * step);
     const bool is_first = s.first_position + t == 0;
-    const double value = s.xbc[row + head * value_dim + column];
+    const double value = s.values[t * s.value_stride + of_all];
     double sum = static_cast<double>(s.d[head]) * value;
     for (int64_t i = 0; i < key_dim; ++i) {
       const int64_t at = state + i * value_dim;
-      const double key = step * static_cast<double>(s.xbc[k + i]);
+      if (s.shape.own_decays) {
+        decay = gates::exponential(static_cast<double>(s.a[head * key_dim + i]) * step);
+      }
+      const double key = step * static_cast<double>(s.keys[k + i]);
       const double held = is_first ? 0.0 : static_cast<double>(s.state[at]);
       const double next = decay * held + key * value;
       s.state[at] = static_cast<float>(next);
-      sum += next * static_cast<double>(s.xbc[q + i]);
+      sum += next * static_cast<double>(s.queries[k + i]);
     }
-    s.out[t * value_width + head * value_dim + column] = static_cast<float>(sum);
+    s.out[t * value_width + of_all] = static_cast<float>(sum);
   }
 }
 
@@ -146,10 +152,13 @@ void run(Device& device, const DeltaCall& call) {
 }
 
 void run(Device& device, const SsmCall& call) {
-  const Ssm ssm = {call.xbc,      call.dt,    call.a,       call.dt_bias,
+  const SsmInputs& in = call.in;
+  const Ssm ssm = {in.values,     in.keys,    in.queries,   in.value_stride,
+                   in.key_stride, call.dt,    call.a,       call.dt_bias,
                    call.d,        call.shape, call.state,   call.first_position,
                    call.n_tokens, call.out,   call.softplus};
-  ASSAY_LAUNCH(device, shape_of(call.shape), ssm_kernel, ssm);
+  const unsigned blocks = blocks_for(call.shape.value_width(), kDeltaThreads);
+  ASSAY_LAUNCH(device, (LaunchShape{{blocks, 1, 1}, {kDeltaThreads, 1, 1}, 0}), ssm_kernel, ssm);
 }
 
 }  // namespace assay::ASSAY_DEVICE

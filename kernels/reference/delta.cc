@@ -65,21 +65,19 @@ void run(const DeltaCall& call) {
 void run(const SsmCall& call) {
   const DeltaShape& s = call.shape;
   for (int64_t t = 0; t < call.n_tokens; ++t) {
-    const float* v_row = call.xbc + t * s.qkv_width();
-    const float* k_row = v_row + s.value_width();
-    const float* q_row = k_row + s.key_width();
+    const SsmInputs in = call.in.from(t);
     for (int64_t h = 0; h < s.n_value_heads; ++h) {
-      const float* k = k_row + s.key_head(h) * s.key_dim;
-      const float* q = q_row + s.key_head(h) * s.key_dim;
+      const float* k = in.keys + s.key_head(h) * s.key_dim;
+      const float* q = in.queries + s.key_head(h) * s.key_dim;
       const double dt = static_cast<double>(call.dt[t * s.n_value_heads + h]) + call.dt_bias[h];
       const double step = call.softplus ? softplus(dt) : dt;
-      const double decay = std::exp(call.a[h] * step);
       float* state = call.state + h * s.key_dim * s.value_dim;
       if (call.first_position + t == 0) std::fill_n(state, s.key_dim * s.value_dim, 0.0F);
       for (int64_t j = 0; j < s.value_dim; ++j) {
-        const double value = v_row[h * s.value_dim + j];
+        const double value = in.values[h * s.value_dim + j];
         double sum = call.d[h] * value;
         for (int64_t i = 0; i < s.key_dim; ++i) {
+          const double decay = std::exp(call.a[s.own_decays ? h * s.key_dim + i : h] * step);
           float& element = state[i * s.value_dim + j];
           const double next = decay * element + step * k[i] * value;
           element = static_cast<float>(next);

@@ -17,6 +17,7 @@ from .rule import Rule, first, model_logits
 # The functions that compute these, for several tokens and for one; and attention that shows what it attended to.
 CONVOLUTION = ("causal_conv1d_fn", "causal_conv1d_update")
 SCAN = "mamba2_chunk_scan"  # of several tokens; what computes one may be given the gate as well
+STATE = ("state_size", "mamba_d_state")  # how long a state of Mamba is, of each channel
 DELTA_RULE = ("torch_chunk_gated_delta_rule", "torch_recurrent_gated_delta_rule")
 ATTENTION = "eager_attention_forward"
 OF_ALL_LAYERS = ("ple_embedding", "ple_proj", "ple_proj_norm", "ple_input")
@@ -120,6 +121,8 @@ class _Layer:
         if kind == "attention" and self._has("gated_attn"):  # no module reads it
             attention = self._rules["attn_gate"].module.rpartition(".")[0]
             return Rule(attention, "", calls=ATTENTION, change=lambda result: first(result).flatten(2))
+        if self._has("ssm_step") and out in ("ssm_step", "ssm"):  # whose function is given the gate as well
+            return None
         if kind == "ssm" and self._has("ssm_gated"):  # no module reads it
             return Rule(f"{self._layer}.{self._block('linear_z')}", "", calls=SCAN, change=lambda result: first(result).flatten(2))
         if module and kind != "conv":  # otherwise a product with weights of some experts, within a larger module
@@ -178,6 +181,9 @@ class _Layer:
             rows = first(value)
             if outs == ["q", "k", "v"]:
                 rows = self._heads.split(rows, "fused_by_kv_head" in self._network)[outs.index(out)]
+            elif outs == ["ssm_dt_in", "ssm_b", "ssm_c"]:
+                state = next(getattr(self._config, name) for name in STATE if hasattr(self._config, name))
+                rows = rows.split([rows.shape[-1] - 2 * state, state, state], dim=-1)[outs.index(out)]
             elif len(outs) > 1 and kind != "norm":
                 rows = rows.chunk(len(outs), dim=-1)[outs.index(out)]
             if by_heads:  # whether they are in a dimension of their own or not

@@ -65,6 +65,47 @@ class Mamba(unittest.TestCase):
         want = normed.reshape(len(TOKENS), -1) * weights["norm.weight"]
         np.testing.assert_allclose(layer["ssm_norm"], want, rtol=1e-2, atol=1e-2)
 
+    def test_each_part_of_the_first_mamba_follows_from_those_before(self):
+        """Breaks if parts of a product were cut elsewhere, or a norm or the gate had another input."""
+        for kind in ("mamba", "falcon_mamba", "jamba"):
+            with self.subTest(kind):
+                model = model_of(kind)
+                seen = collected(model, lambda: model(input_ids=torch.tensor([TOKENS]), use_cache=False))
+                number = 1 if kind == "jamba" else 0
+                layer = list(by_layer(seen))[number]
+                layers = (model.model if kind == "jamba" else model.backbone).layers
+                block = layers[number].mamba if kind == "jamba" else layers[number].mixer
+                weights = {name: value.detach().numpy().astype(np.float64) for name, value in block.named_parameters()}
+                self.scans(layer, weights, getattr(block, "dt_layernorm", None))
+
+    def scans(self, layer, weights, norm):
+        taps = weights["conv1d.weight"][:, 0]
+        x = layer["ssm_x"]
+        padded = np.concatenate([np.zeros((taps.shape[1] - 1, x.shape[1])), x])
+        summed = sum(padded[j : j + len(x)] * taps[:, j] for j in range(taps.shape[1])) + weights["conv1d.bias"]
+        conv = summed / (1 + np.exp(-summed))
+        np.testing.assert_allclose(layer["linear_conv"], conv, rtol=1e-3, atol=1e-4)
+        parts = [layer[name] for name in ("ssm_dt_in", "ssm_b", "ssm_c")]
+        self.assertEqual([part.shape[1] for part in parts], [3, STATE, STATE])
+        product = layer["linear_conv"] @ weights["x_proj.weight"].T
+        np.testing.assert_allclose(np.concatenate(parts, axis=1), product, rtol=1e-3, atol=1e-3)
+        if norm is not None:
+            names = ("dt", "b", "c")
+            eps = getattr(norm, "eps", None) or norm.variance_epsilon
+            normed = [part / np.sqrt((part.astype(float) ** 2).mean(1, keepdims=True) + eps) for part in parts]
+            parts = [layer[f"ssm_{name}_norm"] for name in names]
+            for part, want, name in zip(parts, normed, names, strict=True):
+                want = want * weights.get(f"{name}_layernorm.weight", 1.0)
+                np.testing.assert_allclose(part, want, rtol=1e-3, atol=1e-3)
+        low_rank, b, c = (part.astype(np.float64) for part in parts)
+        step = np.log1p(np.exp(low_rank @ weights["dt_proj.weight"].T + weights["dt_proj.bias"]))
+        state = np.zeros((x.shape[1], STATE))
+        gates = layer["linear_z"] / (1 + np.exp(-layer["linear_z"]))
+        for t, conv in enumerate(layer["linear_conv"].astype(np.float64)):
+            state = state * np.exp(-np.exp(weights["A_log"]) * step[t][:, None]) + (step[t] * conv)[:, None] * b[t]
+            want = (state @ c[t] + weights["D"] * conv) * gates[t]
+            np.testing.assert_allclose(layer["ssm_gated"][t], want, rtol=1e-3, atol=1e-3)
+
     def test_what_is_not_normalised_is_gated(self):
         """Breaks if a module that is there and not called were taken for the norm, or the scan were logged gated."""
         model = model_of("falcon_h1")

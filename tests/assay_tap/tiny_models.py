@@ -64,6 +64,9 @@ OWN_NAMES["cwm"] = dict(bos_token_id=1)
 OWN_NAMES["gptj"] = dict(n_inner=48, n_positions=64, rotary_dim=4)
 OWN_NAMES["opt"] = dict(ffn_dim=48, max_position_embeddings=64, word_embed_proj_dim=32)
 OWN_NAMES["mpt"] = dict(d_model=32, n_heads=4, n_layers=2, max_seq_len=64)
+OWN_NAMES |= {kind: dict(state_size=8, time_step_rank=3, intermediate_size=64) for kind in ("mamba", "falcon_mamba")}
+OWN_NAMES["jamba"] = dict(num_experts=1, num_experts_per_tok=1, mamba_d_state=8, mamba_dt_rank=3)
+OWN_NAMES["jamba"] |= dict(attn_layer_period=8, attn_layer_offset=4)
 OWN_NAMES["mamba2"] = dict(num_heads=4, head_dim=16, state_size=8, n_groups=2, chunk_size=4)
 SIZES = dict(q_lora_rank=20, kv_lora_rank=16, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10)
 OWN_NAMES |= {kind: OWN_NAMES.get(kind, {}) | SIZES | dict(num_key_value_heads=4) for kind in (*LATENT, *INDEXED)}

@@ -58,8 +58,8 @@ TEST_F(SynthCommand, AConfigThatIsNoneIsNamedWithItsKey) {
   expect_refused({model}, model + ": 2000000 bytes are too many, the limit is 1048576" + hint);
   put("config.json", R"({"model_type": "gpt2"})");
   expect_refused({model}, model + ": key 'vocab_size' is missing" + hint);
-  put("config.json", R"({"model_type": "mamba"})");
-  expect_refused({model}, model + ": key 'model_type' is 'mamba'; Assay reads " + hf_model_types());
+  put("config.json", R"({"model_type": "rwkv"})");
+  expect_refused({model}, model + ": key 'model_type' is 'rwkv'; Assay reads " + hf_model_types());
   put("config.json", "[]");
   expect_refused({model}, model + ": is not a JSON object" + hint);
   fs::remove(model);

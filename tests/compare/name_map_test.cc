@@ -123,7 +123,7 @@ TEST_F(NameMapTest, LlamaCppHasOneChoiceOfEachCheckpoint) {
       EXPECT_TRUE(choices.contains(name) || may_lack) << architecture.name << " " << name;
     }
   }
-  EXPECT_THAT(error_of([] { NameMap::load("llama.cpp:arch=mamba"); }),
+  EXPECT_THAT(error_of([] { NameMap::load("llama.cpp:arch=rwkv7"); }),
               HasSubstr("A is one of afmoe, apertus, arcee, "));
 }
 
@@ -165,6 +165,8 @@ TEST_F(NameMapTest, TransformersKnowsEachArchitecture) {
            {"falcon-h1", "model.layers.1.self_attn"},
            {"nemotron_h", "model.layers.1.mixer"},
            {"nemotron_h", "model.layers.1.mixer.in_proj"},
+           {"mamba", "backbone.layers.1.mixer.x_proj"},
+           {"jamba", "model.layers.1.mamba.dt_proj"},
            {"qwen35", "model.layers.1.linear_attn.in_proj_qkv"},
            {"ernie4_5-moe", "model.layers.1.mlp.experts"},
            {"granitehybrid", "model.layers.1.block_sparse_moe"},
@@ -191,8 +193,8 @@ TEST_F(NameMapTest, TransformersKnowsEachArchitecture) {
 // Breaks if what a module of an unknown architecture is were guessed.
 TEST_F(NameMapTest, TransformersRejectsAnUnknownArchitecture) {
   NameMap map = NameMap::load("transformers");
-  EXPECT_THAT(error_of([&] { map.set_arch("mamba"); }),
-              AllOf(HasSubstr("transformers: the map knows no architecture 'mamba'"),
+  EXPECT_THAT(error_of([&] { map.set_arch("rwkv7"); }),
+              AllOf(HasSubstr("transformers: the map knows no architecture 'rwkv7'"),
                     HasSubstr("transformers:arch=A, where A is one of afmoe, apertus, arcee, ")));
   const NameMap unknown = NameMap::load("transformers");
   for (const char* name : {"lm_head", "model.embed_tokens", "model.layers.0.self_attn.k_proj",
@@ -201,7 +203,7 @@ TEST_F(NameMapTest, TransformersRejectsAnUnknownArchitecture) {
         << name;
   }
   NameMap other = NameMap::load("llama.cpp");
-  other.set_arch("mamba");  // it has names of its own for what differs
+  other.set_arch("rwkv7");  // it has names of its own for what differs
 }
 
 TEST_F(NameMapTest, AcceptsGlobsAndRegularExpressions) {

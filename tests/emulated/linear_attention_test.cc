@@ -1,6 +1,14 @@
 // The ops of linear attention, as ops_test.cc has all others.
 
+#include <cmath>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/session.h"
 #include "tests/emulated/op_test.h"
+#include "tests/support/mamba_model.h"
 
 namespace assay {
 namespace {
@@ -63,7 +71,7 @@ TEST_P(LinearOpTest, Ssm) {
         std::vector<float> place = nothing(9 * kGrouped.value_width());
         place.insert(place.end(), state.begin(), state.end());
         float* out = arena.place(place);
-        kernels.run(SsmCall{arena.place(xbc),
+        kernels.run(SsmCall{SsmInputs::of_rows(arena.place(xbc), kGrouped),
                             arena.place(dt),
                             arena.place(a),
                             arena.place(dt_bias),
@@ -79,6 +87,49 @@ TEST_P(LinearOpTest, Ssm) {
       });
     }
   }
+}
+
+TEST_P(LinearOpTest, SsmWithDecaysOfKeys) {
+  constexpr DeltaShape kShape = {1, 130, 16, 1, false, true};
+  const auto values = Random(1).floats(9 * kShape.value_width());
+  const auto keys = Random(6).floats(9 * kShape.key_width());
+  const auto queries = Random(7).floats(9 * kShape.key_width());
+  const auto dt = Random(2).floats(9 * kShape.n_value_heads);
+  auto a = Random(8).floats(kShape.n_decays());
+  for (float& each : a) each = -std::abs(each);
+  const auto dt_bias = Random(3).floats(kShape.n_value_heads);
+  const auto d = Random(4).floats(kShape.n_value_heads);
+  const auto state = Random(5).floats(kShape.state_size());
+  for (const int64_t first : {0, 3}) {
+    const int64_t count = 9 * kShape.value_width() + kShape.state_size();
+    expect_the_bits_of_the_cpu(count, [&](Kernels& kernels, Arena& arena) {
+      std::vector<float> place = nothing(9 * kShape.value_width());
+      place.insert(place.end(), state.begin(), state.end());
+      float* out = arena.place(place);
+      const SsmInputs in = SsmInputs::of_arrays(arena.place(values), arena.place(keys),
+                                                arena.place(queries), kShape);
+      kernels.run(SsmCall{in, arena.place(dt), arena.place(a), arena.place(dt_bias), arena.place(d),
+                          kShape, out + 9 * kShape.value_width(), first, 9, out});
+      return out;
+    });
+  }
+}
+
+// Breaks if a device kept another state than the CPU, in a prompt or behind it.
+TEST_P(LinearOpTest, ANetworkOfMambaHasTheBitsOfTheCpu) {
+  testing_support::TinyModel tiny;
+  become_mamba(tiny);
+  tiny.booleans["mamba.ssm.dt_b_c_rms"] = true;
+  const std::string path = testing::TempDir() + "mamba.gguf";
+  const Model model(std::make_shared<Gguf>(tiny.write(path)));
+  const std::vector<int32_t> tokens = {1, 4, 2, 0, 3, 3, 1, 2, 4};
+  const auto logits = [&](Kernels& kernels) {
+    Session session(model, kernels, {.batch = 5});
+    session.eval(std::span(tokens).first(8));
+    const auto last = session.eval(std::span(tokens).last(1));
+    return std::vector<float>(last.begin(), last.end());
+  };
+  EXPECT_EQ(logits(*tested_), logits(*cpu_));
 }
 
 TEST_P(LinearOpTest, Delta) {

@@ -482,7 +482,7 @@ TEST_F(HfConfigFile, FeaturesThatAreNotComputedAreRefusedByName) {
     EXPECT_THAT(refusal(llama_config(fmt::format(", \"{}\": {}", key, value)), llama()),
                 AllOf(HasSubstr(path("config.json: key '")), HasSubstr(key)));
   }
-  EXPECT_THAT(refusal(llama_config("", "mamba"), llama()), HasSubstr("'model_type' is 'mamba'"));
+  EXPECT_THAT(refusal(llama_config("", "rwkv"), llama()), HasSubstr("'model_type' is 'rwkv'"));
 }
 
 }  // namespace

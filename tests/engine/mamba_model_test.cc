@@ -1,13 +1,19 @@
+#include "tests/support/mamba_model.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
+#include "base/thread_pool.h"
 #include "engine/kv_cache.h"
 #include "engine/model.h"
+#include "engine/session.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_model.h"
 
@@ -17,6 +23,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
+using testing_support::become_mamba;
 using testing_support::TinyModel;
 
 // Two layers: Mamba-2 with four heads that read two groups, and attention.
@@ -120,6 +127,82 @@ TEST_F(ModelOfMamba, StandsBesideAttention) {
   const Model normed(std::make_shared<Gguf>(path()));
   EXPECT_NE(find_spec(normed.config().layer(0).ops, Checkpoint::kSsmNorm), nullptr);
   EXPECT_EQ(find_spec(normed.config().layer(0).ops, Checkpoint::kSsmGated), nullptr);
+}
+
+// Breaks if the parts of a product were other rows, or a channel had other decays.
+TEST_F(ModelOfMamba, OfTheFirstHasADecayForEachElementOfAState) {
+  TinyModel tiny;
+  become_mamba(tiny);
+  tiny.write(path());
+  const auto gguf = std::make_shared<Gguf>(path());
+  const Model model(gguf);
+  EXPECT_EQ(model.config().delta, (DeltaShape{1, 16, 3, 1, false, true}));
+  EXPECT_EQ(model.config().delta.n_decays(), 48);
+  const Layer& layer = model.layers[0];
+  EXPECT_EQ(layer.linear(Checkpoint::kSsmX).weight.rows, 16);
+  EXPECT_EQ(layer.linear(Checkpoint::kLinearZ).weight.rows, 16);
+  EXPECT_EQ(layer.linear(Checkpoint::kSsmDtIn).weight.rows, 2);
+  const auto* whole =
+      reinterpret_cast<const float*>(gguf->find_tensor("blk.0.ssm_x.weight")->data.data());
+  EXPECT_EQ(layer.linear(Checkpoint::kSsmB).weight.data, whole + ptrdiff_t{2} * 16);
+  EXPECT_EQ(layer.linear(Checkpoint::kSsmC).weight.data, whole + ptrdiff_t{5} * 16);
+  EXPECT_EQ(layer.linear(Checkpoint::kSsmStep).weight.columns, 2);
+  EXPECT_EQ(layer.linear(Checkpoint::kSsmStep).bias, nullptr) << "the scan adds it";
+  EXPECT_NE(layer.extra.dt, nullptr);
+  const KvCache cache(model.config(), KvType::kF16, 5, host_memory());
+  EXPECT_EQ(cache.k_bytes(0, 5), 5U * 16 * 4) << "as f32, whatever keys are kept as";
+  EXPECT_EQ(cache.state_bytes(0), 16U * 3 * 4);
+}
+
+// Breaks if norms without weights were in files that do not say so, or had the eps of the others.
+TEST_F(ModelOfMamba, OfTheFirstHasNormsWhereTheFileSaysSo) {
+  TinyModel tiny;
+  become_mamba(tiny);
+  const auto config = [&] {
+    tiny.write(path());
+    return Model(std::make_shared<Gguf>(path())).config();
+  };
+  EXPECT_EQ(config().find(Checkpoint::kSsmBNorm), nullptr);
+  tiny.booleans["mamba.ssm.dt_b_c_rms"] = true;
+  const ModelConfig normed = config();
+  const OpSpec* norm = normed.find(Checkpoint::kSsmBNorm);
+  ASSERT_NE(norm, nullptr);
+  EXPECT_EQ(normed.eps_of(*norm), 1e-6F);
+  EXPECT_EQ(normed.eps_of(*normed.find(Checkpoint::kAttnNorm)), normed.norm_eps);
+  tiny.floats["assay.mixer_rms_eps"] = 0.25F;
+  EXPECT_EQ(config().eps_of(*norm), 0.25F);
+  tiny.floats["assay.mixer_rms_eps"] = 0.0F;
+  EXPECT_THAT([&] { config(); },
+              ThrowsMessage<Error>(HasSubstr("key 'assay.mixer_rms_eps' is 0, which is not a "
+                                             "number above 0")));
+}
+
+// Breaks if a token alone had another state than in a batch, or a restored session lacked it.
+TEST_F(ModelOfMamba, OfTheFirstHasTheSameBitsOnAllSurfaces) {
+  TinyModel tiny;
+  become_mamba(tiny);
+  tiny.write(path());
+  const Model model(std::make_shared<Gguf>(path()));
+  ThreadPool pool(1);
+  const auto kernels = make_cpu_kernels(pool);
+  const std::vector<int32_t> tokens = {1, 4, 2, 0, 3, 3, 1, 2, 4};
+  const auto copy = [](std::span<const float> logits) {
+    return std::vector<float>(logits.begin(), logits.end());
+  };
+  Session whole(model, *kernels, {});
+  const std::vector<float> expected = copy(whole.eval(tokens));
+  Session alone(model, *kernels, {});
+  std::vector<float> got;
+  for (const int32_t token : tokens) got = copy(alone.eval({&token, 1}));
+  EXPECT_EQ(got, expected);
+  Session chunks(model, *kernels, {.batch = 4});
+  EXPECT_EQ(copy(chunks.eval(tokens)), expected);
+  Session first(model, *kernels, {});
+  first.eval(std::span(tokens).first(6));
+  first.save(TemporaryFolder::path("session"));
+  Session restored(model, *kernels, {});
+  restored.restore(TemporaryFolder::path("session"));
+  EXPECT_EQ(copy(restored.eval(std::span(tokens).subspan(6))), expected);
 }
 
 TEST_F(ModelOfMamba, DoesWithoutABiasAndTakesNumbersInARow) {

@@ -340,7 +340,7 @@ INSTANTIATE_TEST_SUITE_P(
                          "'granite.residual_scale' is -1"},
         HostileModelCase{"part", [](auto& m) { m.ints["split.count"] = 2; },
                          "key 'split.count' is 2: the file is one part of a model"},
-        HostileModelCase{"architecture", [](auto& m) { m.architecture = "mamba"; }, "'mamba'"},
+        HostileModelCase{"architecture", [](auto& m) { m.architecture = "rwkv7"; }, "'rwkv7'"},
         HostileModelCase{"missing_key", [](auto& m) { m.ints.erase("llama.block_count"); },
                          "key 'llama.block_count' is missing"},
         with_int("no_layers", "block_count", 0, "key 'llama.block_count' is 0"),

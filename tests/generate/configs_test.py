@@ -75,6 +75,12 @@ OF_TYPE = {
         **{"attn_layer_indices": [1, 2], "mamba_n_heads": 4, "mamba_d_head": 32, "mamba_d_state": 8},
         **{"mamba_n_groups": 2, "mamba_chunk_size": 8},
     },
+    "mamba": {"state_size": 8, "time_step_rank": 5},
+    "falcon_mamba": {"state_size": 8, "time_step_rank": 5},
+    "jamba": {
+        **{"num_experts": 4, "mamba_d_state": 8, "mamba_dt_rank": 5, "attn_layer_period": 3, "attn_layer_offset": 1},
+        **{"expert_layer_period": 2, "expert_layer_offset": 1},
+    },
     "mamba2": {"num_heads": 4, "head_dim": 32, "state_size": 8, "n_groups": 2, "chunk_size": 8},
     "gpt2": {"vocab_size": 128, "n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 64, "n_inner": 96},
     "gpt_bigcode": {"vocab_size": 128, "n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 64, "n_inner": 96},

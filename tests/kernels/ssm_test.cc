@@ -24,7 +24,7 @@ struct SsmLayer {
   int64_t n_tokens;
   std::vector<float> xbc = Random(1).floats(n_tokens * shape.qkv_width());
   std::vector<float> dt = Random(2).floats(n_tokens * shape.n_value_heads, 3.0F);
-  std::vector<float> a = Random(3).floats(shape.n_value_heads);
+  std::vector<float> a = Random(3).floats(shape.n_decays());
   std::vector<float> dt_bias = Random(4).floats(shape.n_value_heads);
   std::vector<float> d = Random(5).floats(shape.n_value_heads);
 
@@ -38,7 +38,7 @@ struct SsmLayer {
     // What the state holds before position 0 is not read.
     std::vector<float> out(count + static_cast<size_t>(shape.state_size()), NAN);
     for (int64_t first = 0; first < n_tokens; first += step) {
-      kernels->run(SsmCall{xbc.data() + first * shape.qkv_width(),
+      kernels->run(SsmCall{SsmInputs::of_rows(xbc.data(), shape).from(first),
                            dt.data() + first * shape.n_value_heads,
                            a.data(),
                            dt_bias.data(),
@@ -65,8 +65,9 @@ TEST_P(SsmTest, FollowsTheRecurrenceByHand) {
   const auto expect = [&](const auto& kernels) {
     std::vector<float> out(2);
     float state = NAN;
-    kernels->run(SsmCall{
-        xbc.data(), dt.data(), &a, &dt_bias, &d, {1, 1, 1, 1, true}, &state, 0, 2, out.data()});
+    constexpr DeltaShape kShape = {1, 1, 1, 1, true};
+    kernels->run(SsmCall{SsmInputs::of_rows(xbc.data(), kShape), dt.data(), &a, &dt_bias, &d,
+                         kShape, &state, 0, 2, out.data()});
     const double step = std::log1p(std::exp(1.0 + dt_bias));
     EXPECT_NEAR(out[0], 300 + step * 15 * 2, 1e-3);
     EXPECT_NEAR(state, step * 15 / 2 + 28, 1e-4);
@@ -76,10 +77,40 @@ TEST_P(SsmTest, FollowsTheRecurrenceByHand) {
   expect(make_reference_kernels());
 }
 
+// Two channels that read one key of two elements: breaks if an element of the state had the decay
+// of another, or if values, B or C were taken from elsewhere.
+TEST_P(SsmTest, EachElementOfAStateHasItsOwnDecay) {
+  constexpr DeltaShape kShape = {1, 2, 2, 1, false, true};
+  const std::vector<float> values{3, 5, 7, 11};
+  const std::vector<float> b{1, 2, 3, 4};
+  const std::vector<float> c{5, 6, 7, 8};
+  const std::vector<float> dt(4);
+  std::vector<float> a{2, 4, 5, 10};  // what a state is divided by in a step of 1
+  for (float& each : a) each = -std::log(each);
+  const std::vector<float> dt_bias(2, std::log(std::exp(1.0F) - 1.0F));
+  const std::vector<float> d{100, 1000};
+  const auto expect = [&](const auto& kernels) {
+    std::vector<float> state(4, NAN);
+    std::vector<float> out(4);
+    kernels->run(SsmCall{SsmInputs::of_arrays(values.data(), b.data(), c.data(), kShape), dt.data(),
+                         a.data(), dt_bias.data(), d.data(), kShape, state.data(), 0, 2,
+                         out.data()});
+    EXPECT_NEAR(out[0], 300 + 3 * 5 + 6 * 6, 1e-3);
+    EXPECT_NEAR(out[1], 5000 + 5 * 5 + 10 * 6, 1e-3);
+    const std::vector<double> want{1.5 + 21, 1.5 + 28, 1 + 33, 1 + 44};
+    for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(state[i], want[i], 1e-4);
+    EXPECT_NEAR(out[2], 700 + 22.5 * 7 + 29.5 * 8, 1e-3);
+    EXPECT_NEAR(out[3], 11000 + 34 * 7 + 45 * 8, 1e-3);
+  };
+  expect(TestKernels(GetParam()));
+  expect(make_reference_kernels());
+}
+
 // Breaks if a result depended on how tokens are split over calls, or heads over threads.
 TEST_P(SsmTest, GivesTheSameBitsForAnySplit) {
-  for (const DeltaShape shape : {DeltaShape{1, 1, 1, 1, true}, DeltaShape{2, 6, 5, 7, true},
-                                 DeltaShape{1, 4, 16, 33}, DeltaShape{4, 8, 128, 64, true}}) {
+  for (const DeltaShape shape :
+       {DeltaShape{1, 1, 1, 1, true}, DeltaShape{2, 6, 5, 7, true}, DeltaShape{1, 4, 16, 33},
+        DeltaShape{4, 8, 128, 64, true}, DeltaShape{1, 37, 16, 1, false, true}}) {
     const SsmLayer layer(shape, 50);
     const auto reference = make_reference_kernels();
     for (const bool softplus : {true, false}) {

@@ -76,7 +76,7 @@ TEST(Architectures, ComputeEachTensorOnceFromThoseBefore) {
                             op.kind == OpKind::kSelect || op.kind == OpKind::kWeigh ||
                             op.kind == OpKind::kEmbedding || op.out == Checkpoint::kVNorm ||
                             op.out == Checkpoint::kQRopeNorm || op.out == Checkpoint::kKRopeNorm ||
-                            op.out == Checkpoint::kOutput;
+                            op.out == Checkpoint::kOutput || is_ssm_norm(op.out);
       EXPECT_TRUE(may_have || needs_weights == !op.tensor.empty()) << where;
       known.insert(op.out);
       before = op.out;
@@ -87,7 +87,8 @@ TEST(Architectures, ComputeEachTensorOnceFromThoseBefore) {
 }
 
 TEST(Architectures, RotationFollowsFromThePositions) {
-  const std::set<std::string_view> unrotated = {"nemotron_h", "nemotron_h_moe", "mamba2"};
+  const std::set<std::string_view> unrotated = {"nemotron_h", "nemotron_h_moe", "mamba2", "mamba",
+                                                "jamba"};
   for (const Architecture* architecture : all_architectures()) {
     const bool rotary =
         architecture->position == PositionKind::kRotary && !unrotated.contains(architecture->name);
@@ -139,6 +140,10 @@ TEST(LayerOps, FollowWhatTheFileHas) {
   EXPECT_EQ(reads(ops("stablelm", {"attn_q_norm"}, {}), C::kKRope), C::kK);
   EXPECT_EQ(reads(ops("falcon", {"attn_norm_2"}, {}), C::kFfnUp), C::kFfnNorm);
   EXPECT_EQ(reads(without_rotation(ops("exaone4", {}, {})), C::kAttn), C::kQNorm);
+  EXPECT_EQ(reads(ops("mamba", {}, {}), C::kSsmStep), C::kSsmDtNorm);
+  EXPECT_EQ(reads(without_plain_ssm_norms(ops("mamba", {}, {})), C::kSsmStep), C::kSsmDtIn);
+  EXPECT_EQ(reads(without_plain_ssm_norms(ops("jamba", {}, {})), C::kSsmStep), C::kSsmDtNorm);
+  EXPECT_EQ(reads(ops("jamba", {"attn_q"}, {}), C::kAttn), C::kQ);
 }
 
 // Breaks if what reads an op that is left out read nothing, or a product's input.

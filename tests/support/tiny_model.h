@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,7 @@ struct TinyModel {
       {"blk.0.ffn_norm.weight", {{8}}},   {"blk.0.ffn_gate.weight", {{8, 12}}},
       {"blk.0.ffn_up.weight", {{8, 12}}}, {"blk.0.ffn_down.weight", {{12, 8}}}};
   std::map<std::string, float> fill;  // tensors that hold one value throughout
+  std::set<std::string> below_zero;   // tensors without a value above 0
 
   // The same hyperparameters in a file of another architecture.
   void become(const std::string& other) {
@@ -79,6 +81,7 @@ struct TinyModel {
         phase += 1.0;
         value = constant != fill.end() ? constant->second
                                        : static_cast<float>(std::sin(phase * 1.7) * 0.5);
+        if (below_zero.contains(name)) value = -std::abs(value);
       }
       builder.f32_tensor(name, tensor.dims, values);
     }

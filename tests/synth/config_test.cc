@@ -106,7 +106,7 @@ TEST(Config, UnsupportedConfigsAreRejected) {
               HasSubstr("'hidden_act'"));
   EXPECT_THAT(refusal(with(R"("rope_scaling": {"rope_type": "longrope", "factor": 4})")),
               AllOf(HasSubstr("config.json, rope_scaling"), HasSubstr("'longrope'")));
-  EXPECT_THAT(refusal(R"({"model_type": "mamba"})"), HasSubstr(hf_model_types()));
+  EXPECT_THAT(refusal(R"({"model_type": "rwkv"})"), HasSubstr(hf_model_types()));
   const auto of_type = [](const std::string& type, const std::string& more) {
     std::string json = with(more);
     return refusal(json.replace(json.find("llama"), 5, type));

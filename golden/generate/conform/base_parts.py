@@ -45,6 +45,13 @@ MAMBA = dict(
     mamba_n_heads=4, mamba_d_head=32, mamba_d_state=16, mamba_n_groups=1, mamba_d_conv=4, mamba_expand=2,
     mamba_chunk_size=16, mamba_conv_bias=True, mamba_proj_bias=False
 )
+# Of the first Mamba, as published files state it.
+SELECTIVE = dict(
+    intermediate_size=128, num_attention_heads=ABSENT, num_key_value_heads=ABSENT, max_position_embeddings=ABSENT,
+    hidden_act="silu", layer_norm_epsilon=1e-5, state_size=16, conv_kernel=4, expand=2, time_step_rank=6,
+    use_conv_bias=True, use_bias=False, residual_in_fp32=False, rescale_prenorm_residual=False, time_step_scale=1.0,
+    time_step_min=0.001, time_step_max=0.1, time_step_floor=0.0001, time_step_init_scheme="random", pad_token_id=0
+)
 # Two value heads for each key head, so that it matters which of them share one.
 LINEAR = dict(
     linear_conv_kernel_dim=4,

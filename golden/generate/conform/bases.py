@@ -8,7 +8,7 @@ Heads are 32 wide, since some engines have kernels for few widths only. Numbers 
 round them. No two sizes are equal, since some engines choose what to do with a matrix by its shape.
 """
 
-from .base_parts import ABSENT, GEMMA, LAYER, LINEAR, MAMBA, NO_CAP, RMS, ROOT, TIED, UNTIED, common
+from .base_parts import ABSENT, GEMMA, LAYER, LINEAR, MAMBA, NO_CAP, RMS, ROOT, SELECTIVE, TIED, UNTIED, common
 from .bases_latent import LATENT_BASES
 from .bases_plain import PLAIN_BASES
 from .case import merged
@@ -264,6 +264,14 @@ BASES = LATENT_BASES | PLAIN_BASES | {
         n_groups=2, ssm_state_size=16, conv_kernel=4, expand=2, chunk_size=16, use_conv_bias=True, use_bias=False,
         mamba_proj_bias=False, mlp_bias=False, attention_bias=False, residual_in_fp32=False, time_step_min=0.001,
         time_step_max=0.1, time_step_floor=0.0001, **UNTIED
+    ),
+    "mamba": common("MambaForCausalLM", "mamba", **SELECTIVE, **TIED),
+    "falcon_mamba": common("FalconMambaForCausalLM", "falcon_mamba", **SELECTIVE, mixer_rms_eps=1e-6, **UNTIED),
+    "jamba": common(
+        "JambaForCausalLM", "jamba", **RMS | dict(rms_norm_eps=1e-6), num_hidden_layers=3, attn_layer_period=3,
+        attn_layer_offset=1, expert_layer_period=2, expert_layer_offset=1, num_experts=4, num_experts_per_tok=2,
+        mamba_d_state=16, mamba_d_conv=4, mamba_expand=2, mamba_dt_rank=6, mamba_conv_bias=True, mamba_proj_bias=False,
+        **UNTIED
     ),
     "falcon_h1": common(
         "FalconH1ForCausalLM", "falcon_h1", **RMS, head_dim=32, rope_theta=10000.0, rope_scaling=None, mamba_d_ssm=96,

@@ -15,6 +15,7 @@ from .windows import WINDOWS
 
 # Of rows in which seed 1 leaves a token no margin in its choice of experts, or a mistake too quiet (steadiness.py).
 SEEDS = {
+    "attn_layer_period": 3,
     "family_cohere2_moe": 3,
     "family_deepseek_v3": 4,
     "family_deepseek_v32": 3,
@@ -25,6 +26,7 @@ SEEDS = {
     "family_glm_moe_dsa": 3,
     "family_gpt_oss": 6,
     "family_granite_swa": 2,
+    "family_jamba": 2,
     "family_llama4_text": 36,
     "family_mimo_v2_flash": 2,
     "family_phimoe": 38,

@@ -74,6 +74,20 @@ MAMBA = (
     misread("bias_missing", "leaves dt_bias out", tensors={"*dt_bias": 0.0}),
     misread("bias_missing", "leaves the convolution's bias out", tensors={"*conv1d.bias": 0.0}),
 )
+# Of the first Mamba.
+SELECTIVE = (
+    misread("ssm", "does not let the state decay", tensors={"*A_log": -10000.0}),
+    misread("ssm", "leaves D out", tensors={"*.D": 0.0}),
+    misread("bias_missing", "leaves the bias of dt_proj out", tensors={"*dt_proj.bias": 0.0}),
+    misread("bias_missing", "leaves the convolution's bias out", tensors={"*conv1d.bias": 0.0}),
+)
+LOUD_SKIP = {"*.D": 8.0}  # or the few states would be louder than D
+SSM_NORMED = misread("norm_kind", "normalises dt, B and C, as Falcon Mamba does", {"model_type": "falcon_mamba"})
+NO_SSM_NORMS = misread("norm_kind", "leaves the norms of dt, B and C out", {"model_type": "mamba"})
+NO_SSM_NORM_WEIGHTS = tuple(
+    misread("norm_kind", f"ignores the weights of {what}'s norm", tensors={f"*{name}_layernorm.weight": 1.0})
+    for what, name in (("dt", "mamba.dt"), ("B", "mamba.b"), ("C", "mamba.c"))
+)
 FALCON_H1_SCALES = (
     misread("embedding_scale", "leaves embedding_multiplier out", {"embedding_multiplier": 1.0}),
     misread("logit_scale", "leaves lm_head_multiplier out", {"lm_head_multiplier": 1.0}),

@@ -1,8 +1,11 @@
 """Linear attention, whose state is carried from token to token, and short convolutions."""
 
+from ..base_parts import EPSILON
 from ..bases import config
 from ..case import Row, ignored, misread
-from .family_mistakes import BASE_10000, MAMBA
+from .family_mistakes import (
+    ALL_EXPERTS, BASE_10000, LOUD_SKIP, MAMBA, NO_SSM_NORM_WEIGHTS, NO_SSM_NORMS, ONE_EXPERT, SELECTIVE,
+)
 
 GROUP = "linear attention and convolutions"
 HYBRID = "granitemoehybrid"
@@ -88,6 +91,42 @@ RECURRENT = [
         "mamba_with_rotation", "Attention with rotation beside Mamba-2",
         config(HYBRID, position_embedding_type="rope"), ("position_embedding_type",),
         (ignored("rope_missing", "rotates nothing", {"position_embedding_type": "nope"}),),
+    ),
+    row(
+        "selective_scan", "A layer of Mamba", config("mamba", num_hidden_layers=1), (),
+        (*SELECTIVE, misread("ssm", "takes the rate of decay for 1", tensors={"*A_log": 0.0})),
+        gain=LOUD_SKIP | {"*A_log": 2.0},
+    ),
+    row(
+        "selective_scan_norms", "Norms without weights within Mamba", config("falcon_mamba", num_hidden_layers=1), (),
+        (NO_SSM_NORMS,),
+    ),
+    row(
+        "selective_scan_norm_weights", "Norms with weights within Mamba",
+        config("jamba", num_hidden_layers=1, attn_layer_period=2, num_experts=1, num_experts_per_tok=1), (),
+        NO_SSM_NORM_WEIGHTS,
+    ),
+    row(
+        "mixer_rms_eps", "The epsilon of norms within Mamba", config("falcon_mamba", mixer_rms_eps=EPSILON),
+        ("mixer_rms_eps",), (misread("eps", "takes that of the other norms", {"mixer_rms_eps": 1e-5}),),
+    ),
+    row(
+        "time_step_rank", "Steps of Mamba that are a product of twelve numbers",
+        config("mamba", num_hidden_layers=1, time_step_rank=12), ("time_step_rank",),
+    ),
+    row(
+        "state_size", "A state of 24 numbers a channel", config("mamba", num_hidden_layers=1, state_size=24),
+        ("state_size",),
+    ),
+    row(
+        "attn_layer_period", "Attention first, by period",
+        config("jamba", num_hidden_layers=2, attn_layer_period=2, attn_layer_offset=0, num_experts=1, num_experts_per_tok=1),
+        ("attn_layer_period", "attn_layer_offset"),
+    ),
+    row(
+        "expert_layer_period", "Experts in the first of two layers, by period",
+        config("jamba", num_hidden_layers=2, attn_layer_period=2, expert_layer_offset=0),
+        ("expert_layer_period", "expert_layer_offset"), (ONE_EXPERT, ALL_EXPERTS),
     ),
     row(
         "nemotron_mlp_first", "Nemotron-H with a feed-forward first, by pattern",

@@ -445,6 +445,9 @@ Model::Model(std::shared_ptr<const Gguf> gguf)
     rope_factors_short = rope_factors(binder, "rope_freqs.weight", config_, gguf_->path());
     rope_factors_long = rope_factors_short;
   }
+  if (!config_.rope_divisors.empty()) {
+    rope_factors_short = rope_factors_long = config_.rope_divisors;
+  }
   if (architecture.rope_long_short && binder.has("rope_factors_long.weight")) {
     rope_factors_long = rope_factors(binder, "rope_factors_long.weight", config_, gguf_->path());
     rope_factors_short = rope_factors(binder, "rope_factors_short.weight", config_, gguf_->path());

@@ -53,7 +53,8 @@ void reject_other_computations(const ConfigKeys& keys, const Architecture& archi
   if (!keys.flag(hyperparameter::kCausal, true)) {
     keys.reject(hyperparameter::kCausal, "is false", "Assay runs models whose attention is causal");
   }
-  if (!architecture.rope_sections && !is_all_zero(keys, hyperparameter::kRopeSections)) {
+  if (architecture.rope_sections == RopeSections::kNone &&
+      !is_all_zero(keys, hyperparameter::kRopeSections)) {
     keys.reject(hyperparameter::kRopeSections, "asks for positions in images",
                 "Assay runs models of text alone");
   }
@@ -392,7 +393,8 @@ void read_rope(const ConfigKeys& keys, ModelConfig& config) {
         hyperparameter::kRopeDimensions,
         fmt::format("is {}, all of a head; keys need a part of their own", config.rotary_dim));
   }
-  if (config.architecture->rope_sections) check_rope_sections(keys, config.rotary_dim);
+  config.rope_divisors =
+      divisors_of_sections(keys, config.architecture->rope_sections, config.rotary_dim);
   config.rope_freq_base =
       keys.positive(hyperparameter::kRopeBase, hyperparameter::kDefaultRopeBase);
   if (config.architecture->rope_alpha && keys.number(hyperparameter::kRopeAlpha, 0.0) != 0.0) {

@@ -110,6 +110,7 @@ struct ModelConfig {
 
   // Rotary embedding; not read where the architecture has learned positions.
   int64_t rotary_dim = 0;
+  std::vector<float> rope_divisors;  // of the frequencies, where text leaves pairs as they are
   double rope_freq_base = 10000.0;
   double local_rope_freq_base = 0.0;  // of layers with local_rope, which are not scaled
   double rope_freq_scale = 1.0;       // 1 / factor of linear or YaRN scaling

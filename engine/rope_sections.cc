@@ -10,11 +10,13 @@
 
 namespace assay {
 
-void check_rope_sections(const ConfigKeys& keys, int64_t rotary_dim) {
+std::vector<float> divisors_of_sections(const ConfigKeys& keys, RopeSections kind,
+                                        int64_t rotary_dim) {
   constexpr std::string_view kKey = hyperparameter::kRopeSections;
   constexpr int64_t kMaxPairs = 65536;
+  constexpr float kNotTurned = 1e30F;  // so little that no float shows it
   const GgufValue* value = keys.find(kKey);
-  if (value == nullptr) return;
+  if (value == nullptr || kind == RopeSections::kNone) return {};
   std::vector<int64_t> sections(4);
   if (std::holds_alternative<GgufArray>(*value)) {
     sections = keys.gguf().get_ints(keys.full(kKey));
@@ -25,12 +27,19 @@ void check_rope_sections(const ConfigKeys& keys, int64_t rotary_dim) {
       std::ranges::all_of(sections, [](int64_t pairs) { return pairs >= 0 && pairs <= kMaxPairs; });
   if (sections.size() != 4 || !in_range) keys.reject(kKey, "is not four numbers of pairs");
   const int64_t all = std::accumulate(sections.begin(), sections.end(), int64_t{0});
-  for (int64_t pair = 0; all > 0 && pair < rotary_dim / 2; ++pair) {
+  if (all == 0 || keys.gguf().get_bool(hyperparameter::own::kTurnsAllPairs, false)) return {};
+  std::vector<float> divisors(static_cast<size_t>(rotary_dim / 2), 1.0F);
+  bool any = false;
+  for (int64_t pair = 0; pair < rotary_dim / 2; ++pair) {
     const int64_t place = pair % all;
-    if (place < 3 * sections[static_cast<size_t>(place % 3)]) continue;
-    keys.reject(kKey, fmt::format("has no section for pair {} of a head", pair),
-                "Assay runs models that rotate all pairs by the position in the text");
+    const bool is_turned = kind == RopeSections::kJoined
+                               ? place < all - sections[3]
+                               : place < 3 * sections[static_cast<size_t>(place % 3)];
+    if (is_turned) continue;
+    divisors[static_cast<size_t>(pair)] = kNotTurned;
+    any = true;
   }
+  return any ? divisors : std::vector<float>();
 }
 
 }  // namespace assay

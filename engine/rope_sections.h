@@ -1,14 +1,18 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "engine/config_keys.h"
+#include "model/architecture.h"
 
 namespace assay {
 
-// Pairs of a head take turns in being turned by time, height and width, which are one number in
-// text. llama.cpp leaves pairs as they are for which the sections have no more room, and
-// transformers does not: throws Error if there are such pairs.
-void check_rope_sections(const ConfigKeys& keys, int64_t rotary_dim);
+// Pairs of a head are turned by time, height or width, which are one number in text. llama.cpp
+// leaves pairs as they are for which the three sections have no more room (two of Qwen3-VL), and
+// transformers turns them too, as a file says that is read from its folder. Divisors of the
+// frequencies, [rotary_dim / 2], if there are such pairs; else nothing. Throws Error.
+std::vector<float> divisors_of_sections(const ConfigKeys& keys, RopeSections kind,
+                                        int64_t rotary_dim);
 
 }  // namespace assay

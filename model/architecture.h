@@ -62,6 +62,14 @@ struct LayerVariant {
   std::string_view key = {};      // this key is true in it
 };
 
+// Which position a pair of a head is rotated by, as rope.dimension_sections counts them: in an
+// image each token has three. Those of text are equal, so that text does not need them.
+enum class RopeSections : uint8_t {
+  kNone,
+  kInTurn,  // the pairs of the three in turn
+  kJoined,  // those of each together
+};
+
 // All that tells one architecture from another. Engine, comparison, causes and faults read this
 // table; none of them asks for an architecture by name. What most have is the default.
 struct Architecture {
@@ -122,8 +130,8 @@ struct Architecture {
   // Norms of rotated q and k without weights are in files with another number of experts than this,
   // where the file does not say whether.
   int64_t unnormed_experts = -1;
-  bool rope_alpha = false;           // rope.scaling.alpha stretches the base
-  bool rope_sections = false;        // states rope.dimension_sections, which text does not need
+  bool rope_alpha = false;  // rope.scaling.alpha stretches the base
+  RopeSections rope_sections = RopeSections::kNone;
   bool rope_switch = false;          // rope.scaling.finetuned says whether there is a rotation
   bool rope_pattern = false;         // attention.rope_pattern says of which layers
   Gating gating = Gating::kSoftmax;  // of experts, unless the file says otherwise: routing_keys

@@ -42,7 +42,8 @@ enum class HfExperts : uint8_t {
   kStacked,        // the same, as mlp.experts.gate_up_proj and mlp.experts.down_proj
   kInterleaved,    // the same, [inputs, outputs] of each, with the outputs of gate and up in turn
   kTransposed,  // feed_forward.experts, [inputs, outputs] of each, with those of gate, then of up
-  kOfBlock,     // as kStacked, as block_sparse_moe.experts.gate_up_proj and so on
+  kStackedEither,  // as kStacked, or [inputs, outputs] of each where that is another shape
+  kOfBlock,        // as kStacked, as block_sparse_moe.experts.gate_up_proj and so on
 };
 
 // How config.json says which experts a token uses, and what their weights are.

@@ -169,6 +169,8 @@ inline constexpr std::string_view kSsmNormEps = "assay.mixer_rms_eps";  // else 
 inline constexpr std::string_view kWholeShared = "assay.adds_whole_shared_expert";
 // Routing::jitter.
 inline constexpr std::string_view kRouterJitter = "assay.router_jitter_noise";
+// That pairs for which rope.dimension_sections has no room are turned, too.
+inline constexpr std::string_view kTurnsAllPairs = "assay.turns_all_pairs";
 // As Architecture::yarn_whole_pairs.
 inline constexpr std::string_view kYarnWholePairs = "assay.yarn_whole_pairs";
 }  // namespace own

@@ -35,7 +35,7 @@ SynthConfig parse_config(const std::string& json, const std::string& where) {
   SynthConfig config;
   config.json = json;
   config.hf = read_hf_config(json, where);
-  if (config.hf.is_part) {
+  if (config.hf.text_part != nullptr) {
     throw Error("is of images and text, and assay synth makes models of text", where,
                 "give its text_config as a file of its own");
   }

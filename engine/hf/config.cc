@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/json_file.h"
+#include "engine/hf/class_defaults.h"
 #include "engine/hf/expert_config.h"
 #include "engine/hf/indexer.h"
 #include "engine/hf/json_object.h"
@@ -27,26 +28,7 @@
 
 namespace assay {
 
-// An object for each model_type of hf_models(), written by golden/generate/class_defaults.py and
-// embedded by CMake.
-extern const std::string_view kClassDefaults;
-
 namespace {
-
-// What transformers takes where a config.json of this kind lacks a key.
-rapidjson::Document class_defaults(const std::string& model_type) {
-  constexpr char kFile[] = "engine/hf/class_defaults.json";
-  const rapidjson::Document all =
-      parse_json_text(std::string(kClassDefaults), kFile, kConfigHint, JsonNumbers::kAll);
-  const auto found = all.FindMember(model_type.c_str());
-  if (found == all.MemberEnd()) {
-    throw Error(fmt::format("has no defaults of '{}'", model_type), kFile,
-                "write it anew: python -m generate.class_defaults");
-  }
-  rapidjson::Document own;
-  own.CopyFrom(found->value, own.GetAllocator());
-  return own;
-}
 
 // Features that change what is computed, in the state in which they do not. A key of any model
 // counts: a config.json that has one means it.
@@ -331,8 +313,9 @@ void read_rotation(const ConfigObject& object, HfConfig& config, Keys& keys) {
     config.metadata[fmt::format("{}.{}", config.architecture->name, hyperparameter::kRopeScaling)] =
         rope.scaling;
   }
-  if (config.architecture->rope_sections) {
+  if (config.architecture->rope_sections != RopeSections::kNone) {
     keys.wholes(hyperparameter::kRopeSections, rope.sections);
+    keys.own_flag(hyperparameter::own::kTurnsAllPairs, true);
   }
   if (config.architecture->rope_long_short || config.architecture->temperature ||
       rope.scaling == "yarn") {
@@ -391,23 +374,20 @@ void write_layers(const HfConfig& config, Keys& keys) {
   }
 }
 
-// Kinds of models of images and text, whose text_config is one that Assay may know.
-struct ImagesAndText {
-  std::string_view model_type;
-  bool tied;  // where the whole does not say
-};
-constexpr ImagesAndText kOfImagesAndText[] = {{"gemma4", true},
-                                              {"llama4", false},
-                                              {"mistral3", true},
-                                              {"qwen3_5", false},
-                                              {"qwen3_5_moe", false}};
 constexpr char kTextConfig[] = "text_config";
 
-// Null for other kinds.
-const ImagesAndText* of_images_and_text(const ConfigObject& stated) {
-  const auto* found = std::ranges::find(kOfImagesAndText, stated.text({"model_type"}, ""),
-                                        &ImagesAndText::model_type);
-  return found == std::end(kOfImagesAndText) ? nullptr : found;
+// transformers asks the whole model's, and of some kinds then the text's.
+void read_tied(const ConfigObject& whole, const ConfigObject& object, HfConfig& config) {
+  constexpr char kTied[] = "tie_word_embeddings";
+  config.tied_is_stated = whole.find(kTied) != nullptr;
+  const TextPart* part = config.text_part;
+  if (part == nullptr) {
+    config.tied = object.flag(kTied);
+    return;
+  }
+  config.tied = whole.flag(kTied, part->tied);
+  if (config.tied || !part->tied_by_text || !object.states(kTied) || !object.flag(kTied)) return;
+  config.tied = config.tied_is_stated = true;
 }
 
 }  // namespace
@@ -416,15 +396,18 @@ HfConfig read_hf_config(const std::string& json, const std::string& where) {
   const rapidjson::Document document = parse_json_text(json, where, kConfigHint, JsonNumbers::kAll);
   const ConfigObject whole(document, where);
   HfConfig config;
-  const ImagesAndText* images_and_text = of_images_and_text(whole);
-  config.is_part = images_and_text != nullptr;
-  if (config.is_part && whole.find(kTextConfig) == nullptr) {
+  config.text_part = find_text_part(whole.text({"model_type"}, ""));
+  const bool is_flat =
+      config.text_part != nullptr && config.text_part->flat && !whole.states(kTextConfig);
+  const bool is_part = config.text_part != nullptr && !is_flat;
+  if (is_part && whole.find(kTextConfig) == nullptr) {
     whole.refuse(kTextConfig, "is missing", kConfigHint);
   }
-  const rapidjson::Value& json_of_text = config.is_part ? *whole.find(kTextConfig) : document;
-  const std::string place = config.is_part ? fmt::format("{}, {}", where, kTextConfig) : where;
+  const rapidjson::Value& json_of_text = is_part ? *whole.find(kTextConfig) : document;
+  const std::string place = is_part ? fmt::format("{}, {}", where, kTextConfig) : where;
   const ConfigObject stated(json_of_text, place);
-  const std::string type = stated.text({"model_type"}, "");
+  const std::string usual = config.text_part != nullptr ? config.text_part->text : "";
+  const std::string type = is_flat ? usual : stated.text({"model_type"}, usual);
   config.model = find_hf_model(type);
   if (config.model != nullptr) {
     config.architecture = find_architecture(config.model->architecture);
@@ -433,13 +416,13 @@ HfConfig read_hf_config(const std::string& json, const std::string& where) {
     stated.refuse("model_type", fmt::format("is '{}'", type),
                   fmt::format("Assay reads {}", hf_model_types()));
   }
-  const rapidjson::Document defaults = class_defaults(type);
+  const rapidjson::Document defaults = class_defaults(type, is_part);
   const ConfigObject object(json_of_text, place, &defaults);
   if (std::ranges::any_of(layer_types(object), is_of_experts)) {
     config.architecture = architectures_of(*config.model).back();
   }
   refuse_features(object, config);
-  if (config.is_part) refuse_features(whole, config);
+  if (is_part) refuse_features(whole, config);
   Keys keys(config);
   keys.own_text("general.architecture", config.architecture->name);
   const std::string& name = config.made.emplace_back(object.text({"_name_or_path"}, type));
@@ -468,10 +451,7 @@ HfConfig read_hf_config(const std::string& json, const std::string& where) {
     const KeyNames ignored = {"num_nextn_predict_layers", "num_mtp_layers"};
     config.n_ignored_layers = object.whole_or_zero(object.present(ignored), kMaxLayers, 0);
   }
-  // transformers asks the whole model's.
-  config.tied_is_stated = whole.find("tie_word_embeddings") != nullptr;
-  config.tied = config.is_part ? whole.flag("tie_word_embeddings", images_and_text->tied)
-                               : object.flag("tie_word_embeddings");
+  read_tied(whole, object, config);
   config.parts = read_parts(object, config);
   write_layers(config, keys);
   return config;

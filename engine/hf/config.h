@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/gguf.h"
+#include "engine/hf/class_defaults.h"
 #include "kernels/calls.h"
 #include "model/architecture.h"
 #include "model/hf_names.h"
@@ -45,6 +46,7 @@ struct HfRowsScale {
 struct HfConfig {
   const HfModel* model = nullptr;
   const Architecture* architecture = nullptr;
+  const TextPart* text_part = nullptr;  // of a model of several networks, it is that of text
   int64_t n_vocab = 0;
   int64_t n_layers = 0;
   int64_t embedding_length = 0;
@@ -66,7 +68,6 @@ struct HfConfig {
   int64_t rotary_dim = 0;          // 0 where positions are learned
   bool tied = false;               // the output matrix is the token embedding
   bool tied_is_stated = false;     // otherwise the tensors decide
-  bool is_part = false;            // of a model of several networks: its text_config
   bool shares_expert = false;      // layers with experts have one that all tokens use
   bool has_q_lora = false;         // of latent attention: q is the product of a latent vector
   bool keys_as_values = false;     // in layers without a window

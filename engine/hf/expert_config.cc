@@ -15,6 +15,12 @@
 namespace assay {
 namespace {
 
+// Always, of kinds without a key of it.
+bool normalises_weights(const ConfigObject& object) {
+  constexpr char kKey[] = "norm_topk_prob";
+  return object.default_of(kKey) == nullptr || object.flag(kKey);
+}
+
 constexpr char kSharedLength[] = "shared_intermediate_size";  // of HfModel::shared_mlp
 
 // How many layers, the first, have no experts: by number, or by a list, which counts more.
@@ -109,10 +115,8 @@ void read_shared_and_groups(const ConfigObject& object, HfConfig& config, Keys& 
                 {object.own({"routed_scaling_factor", "router_scaling_factor", "route_scale"})},
                 1.0));  // null in MiMo-V2-Flash's files
   keys.whole(hyperparameter::kExpertGating, sigmoid ? 2 : 1);
-  constexpr char kNormalised[] = "norm_topk_prob";  // always, of kinds without it
   keys.flag(hyperparameter::kExpertWeightsNorm,
-            config.model->routing != HfRouting::kSoftmax &&
-                (object.default_of(kNormalised) == nullptr || object.flag(kNormalised)));
+            config.model->routing != HfRouting::kSoftmax && normalises_weights(object));
   constexpr char kStep[] = "moe_layer_freq";  // of each layer in files of MiMo-V2-Flash
   const bool is_list = config.model->windowed_sinks && object.find(kStep) != nullptr &&
                        object.find(kStep)->IsArray();
@@ -358,7 +362,7 @@ void read_expert_config(const ConfigObject& object, HfConfig& config, Keys& keys
   }
   // The others always do what their architecture has.
   if (config.architecture->routing_keys == RoutingKeys::kNormalised) {
-    keys.flag(hyperparameter::kExpertWeightsNorm, object.flag("norm_topk_prob"));
+    keys.flag(hyperparameter::kExpertWeightsNorm, normalises_weights(object));
   }
 }
 

@@ -47,6 +47,9 @@ constexpr ExpertPath kTogether[] = {
     {HfExperts::kTransposed, "ffn_gate_exps", "feed_forward.experts.gate_up_proj"},
     {HfExperts::kTransposed, "ffn_up_exps", "feed_forward.experts.gate_up_proj"},
     {HfExperts::kTransposed, "ffn_down_exps", "feed_forward.experts.down_proj"},
+    {HfExperts::kStackedEither, "ffn_gate_exps", "mlp.experts.gate_up_proj"},
+    {HfExperts::kStackedEither, "ffn_up_exps", "mlp.experts.gate_up_proj"},
+    {HfExperts::kStackedEither, "ffn_down_exps", "mlp.experts.down_proj"},
     {HfExperts::kOfBlock, "ffn_gate_exps", "block_sparse_moe.experts.gate_up_proj"},
     {HfExperts::kOfBlock, "ffn_up_exps", "block_sparse_moe.experts.gate_up_proj"},
     {HfExperts::kOfBlock, "ffn_down_exps", "block_sparse_moe.experts.down_proj"},
@@ -73,20 +76,26 @@ FormedTensor gathered(const FormedTensor& tensor, int64_t columns, int64_t rows,
   return {tensor.type, {columns, rows, count}, std::as_bytes(std::span(kept))};
 }
 
-// Whether a tensor has [inputs, outputs] of each expert.
-bool is_transposed(HfExperts form) {
+// Whether a tensor has [inputs, outputs] of each expert. transformers turns those of Qwen3-VL that
+// have not the shape of its own module.
+bool is_transposed(const FormedTensor& tensor, const HfConfig& config, bool is_half) {
+  const HfExperts form = config.model->experts;
+  if (form == HfExperts::kStackedEither) {
+    return tensor.dims[0] !=
+           (is_half ? config.embedding_length : config.expert_feed_forward_length);
+  }
   return form == HfExperts::kInterleaved || form == HfExperts::kTransposed;
 }
 
 // The matrices of one kind out of a tensor [experts, rows, columns], or transposed.
-FormedTensor matrices(const FormedTensor& tensor, HfExperts form, bool is_half, int64_t part,
-                      std::deque<std::string>& made) {
+FormedTensor matrices(const FormedTensor& tensor, const HfConfig& config, bool is_half,
+                      int64_t part, std::deque<std::string>& made) {
   const int64_t count = tensor.dims[2];
   const int64_t first = tensor.dims[0];
   const int64_t second = tensor.dims[1];
-  if (is_transposed(form)) {
+  if (is_transposed(tensor, config, is_half)) {
     const int64_t rows = is_half ? first / 2 : first;
-    const int64_t step = is_half && form == HfExperts::kInterleaved ? 2 : 1;
+    const int64_t step = is_half && config.model->experts == HfExperts::kInterleaved ? 2 : 1;
     const int64_t begin = step == 2 ? part : part * rows;
     return gathered(
         tensor, second, rows, count,
@@ -163,17 +172,17 @@ std::optional<FormedTensor> expert_tensor(const HfConfig& config, const ExpertTe
     const std::string name = fmt::format("{}{}{}", wanted.layer, each.path, is_bias ? "_bias" : "");
     const std::optional<FormedTensor> all = find(name);
     if (!all) continue;
-    const HfExperts form = config.model->experts;
     const bool is_half = tensor != "ffn_down_exps";
     const size_t dims = is_bias ? 2 : 3;
     if (all->dims.size() != dims || all->dims.back() != config.n_experts ||
-        (is_half && all->dims[is_bias || is_transposed(form) ? 0 : 1] % 2 != 0)) {
+        (is_half && all->dims[is_bias || is_transposed(*all, config, is_half) ? 0 : 1] % 2 != 0)) {
       fail(name, fmt::format("has the shape [{}], which is not that of all experts",
                              fmt::join(all->dims.rbegin(), all->dims.rend(), ", ")));
     }
     const int64_t part = tensor == "ffn_up_exps" ? 1 : 0;
-    return is_bias ? biases(*all, form == HfExperts::kInterleaved, is_half, part, made)
-                   : matrices(*all, form, is_half, part, made);
+    const bool interleaved = config.model->experts == HfExperts::kInterleaved;
+    return is_bias ? biases(*all, interleaved, is_half, part, made)
+                   : matrices(*all, config, is_half, part, made);
   }
   return std::nullopt;
 }

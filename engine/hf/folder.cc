@@ -398,7 +398,7 @@ GgufContent read_hf_folder(const std::string& path) {
   HfConfig config =
       read_hf_config({reinterpret_cast<const char*>(text.data()), text.size()}, config_path);
   StoredWeights weights(path, content.files);
-  if (config.is_part) weights.keep_text();
+  if (config.text_part != nullptr) weights.keep_text(config.text_part->others);
   if (!config.model->stored_model.empty()) weights.rename(config.model->stored_model);
   content.metadata = std::move(config.metadata);
   content.made = std::move(config.made);

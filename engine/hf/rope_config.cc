@@ -137,7 +137,7 @@ class RopeReader {
  private:
   // Of positions in images, which a file has to state.
   void read_sections(const ConfigObject& parameters) {
-    if (!config_.architecture->rope_sections) return;
+    if (config_.architecture->rope_sections == RopeSections::kNone) return;
     const std::vector<int64_t> stated = parameters.wholes("mrope_section", kMaxSection);
     if (!stated.empty() && stated.size() != 3) {
       parameters.refuse("mrope_section", fmt::format("has {} entries, not 3", stated.size()));
@@ -148,7 +148,7 @@ class RopeReader {
   void reject_unknown(const ConfigObject& parameters) const {
     const auto is_known = [&](const std::string& name) {
       return std::ranges::find(kKnown, name) != std::end(kKnown) ||
-             (config_.architecture->rope_sections &&
+             (config_.architecture->rope_sections != RopeSections::kNone &&
               std::ranges::find(kKnownOfSections, name) != std::end(kKnownOfSections)) ||
              (config_.model->own_mscales &&
               std::ranges::find(kKnownMscales, name) != std::end(kKnownMscales)) ||
@@ -225,8 +225,12 @@ class RopeReader {
                       "state rope_parameters with full_attention and sliding_attention");
   }
 
-  static std::string type_of(const ConfigObject& parameters) {
-    return parameters.text({"rope_type", "type"}, "default");
+  // Older files call a rotation by positions in images one of its own.
+  std::string type_of(const ConfigObject& parameters) const {
+    const std::string type = parameters.text({"rope_type", "type"}, "default");
+    return type == "mrope" && config_.architecture->rope_sections == RopeSections::kJoined
+               ? "default"
+               : type;
   }
 
   // A part of the pairs turns, with the frequencies that it has in a rotation of the whole head.

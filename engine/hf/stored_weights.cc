@@ -59,19 +59,22 @@ void StoredWeights::rename_all(const auto& name_of) {
   }
 }
 
-void StoredWeights::keep_text() {
-  static constexpr std::string_view kOthers[] = {
-      "vision_tower.", "multi_modal_projector.", "visual.",      "audio_tower.",
-      "embed_vision.", "embed_audio.",           "vision_model."};
-  static constexpr std::string_view kOfText = "language_model.";
+void StoredWeights::keep_text(const std::vector<std::string>& others) {
+  static constexpr std::string_view kOfText[] = {"language_model.", "text_model."};
   static constexpr std::string_view kOfModel = "model.";
-  rename_all([](const std::string& name) -> std::string {
-    const bool in_model = name.starts_with(kOfModel);
-    const std::string rest = in_model ? name.substr(kOfModel.size()) : name;
-    if (std::ranges::any_of(kOthers, [&](auto other) { return rest.starts_with(other); }))
+  const auto without = [](std::string_view name, std::string_view prefix) {
+    return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+  };
+  rename_all([&](const std::string& name) -> std::string {
+    const std::string_view rest = without(name, kOfModel);
+    if (std::ranges::any_of(others, [&](const auto& other) { return rest.starts_with(other); }))
       return {};
-    if (!rest.starts_with(kOfText)) return name;
-    return (in_model ? std::string(kOfModel) : "") + rest.substr(kOfText.size());
+    for (const std::string_view of_text : kOfText) {
+      if (!rest.starts_with(of_text)) continue;
+      const std::string own(without(rest.substr(of_text.size()), kOfModel));
+      return own.starts_with("lm_head.") ? own : std::string(kOfModel) + own;
+    }
+    return name;
   });
 }
 

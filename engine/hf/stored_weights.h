@@ -18,8 +18,8 @@ class StoredWeights {
   StoredWeights(const std::string& folder, std::vector<MappedFile>& files);
 
   // Leaves the tensors of the text alone, under the names that they have without the other
-  // networks.
-  void keep_text();
+  // networks. `others` is what names of those begin with, after "model." if they have it.
+  void keep_text(const std::vector<std::string>& others);
 
   // Gives tensors whose names begin otherwise than those of modules the modules' names, which begin
   // with "model.".

@@ -1,4 +1,7 @@
-"""`python -m generate.class_defaults`: what transformers takes where a config.json lacks a key, for engine/hf/."""
+"""`python -m generate.class_defaults`: what transformers takes where a config.json lacks a key, for engine/hf/.
+
+Sizes are of use for a text_config alone, which may state only those that differ: a config.json without them is broken.
+"""
 
 import dataclasses
 import importlib.util
@@ -12,16 +15,16 @@ from transformers import __version__ as version
 
 ROOT = Path(__file__).resolve().parents[2]
 WRITTEN = ROOT / "engine/hf/class_defaults.json"
-# Sizes, without which a config.json is broken, and what no class can know.
-REQUIRED = {
+OF_VOCABULARY = {"eos_token_id"}  # which no class can know
+SIZES = {
     "vocab_size",
     *("hidden_size", "n_embd", "d_model"),
     *("num_hidden_layers", "n_layer", "n_layers"),
     *("num_attention_heads", "n_head", "n_heads"),
     *("intermediate_size", "moe_intermediate_size"),
     *("num_local_experts", "num_experts", "moe_num_experts", "n_routed_experts"),
-    "eos_token_id",  # which is a vocabulary's
 }
+REQUIRED = SIZES | OF_VOCABULARY
 # Of a rotation: the names that a class may have for each outside of rope_parameters, as older files state them.
 OF_ROTATION = {"rope_theta": ("rope_theta", "rotary_emb_base"), "partial_rotary_factor": ("partial_rotary_factor", "rotary_pct")}
 PROBE = 0.125
@@ -72,17 +75,19 @@ def rotation(config_class):
     return result
 
 
-def defaults(model_type, keys):
+def row(model_type, keys):
     config_class = CONFIG_MAPPING[model_type]
     fields = {field.name: field.default for field in dataclasses.fields(config_class)}
-    own = {key: fields[key] for key in config_class.__annotations__ if key in fields}
-    own |= rotation(config_class)
-    return {key: own[key] for key in sorted(own) if key in keys - REQUIRED and own[key] not in (None, dataclasses.MISSING)}
+    own = {key: fields[key] for key in config_class.__annotations__ if key in fields} | rotation(config_class)
+    own = {key: own[key] for key in sorted(own) if own[key] not in (None, dataclasses.MISSING)}
+    defaults = {key: value for key, value in own.items() if key in keys - REQUIRED}
+    sizes = {key: value for key, value in own.items() if key in keys & SIZES and isinstance(value, int)}
+    return {"defaults": defaults, "sizes": sizes}
 
 
 def text():
     keys = keys_read()
-    rows = [f"{json.dumps(name)}: {json.dumps(defaults(name, keys))}" for name in model_types()]
+    rows = [f"{json.dumps(name)}: {json.dumps(row(name, keys))}" for name in model_types()]
     return "{\n" + ",\n".join(rows) + "\n}\n"
 
 

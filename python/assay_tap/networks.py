@@ -2152,6 +2152,26 @@ MODELS = {
         "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
         "variants": (((("without", "mlp.gate"), ), LAYERS["qwen3"]),), "rotation": "apply_rotary_pos_emb",
     },
+    "qwen2_vl_text": {
+        "architecture": "qwen2vl", "layer": LAYERS["llama"], "layers": "model.layers",
+        "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
+        "rotation": "apply_rotary_pos_emb",
+    },
+    "qwen2_5_vl_text": {
+        "architecture": "qwen2vl", "layer": LAYERS["llama"], "layers": "model.layers",
+        "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
+        "rotation": "apply_rotary_pos_emb",
+    },
+    "qwen3_vl_text": {
+        "architecture": "qwen3vl", "layer": LAYERS["qwen3"], "layers": "model.layers",
+        "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
+        "rotation": "apply_rotary_pos_emb",
+    },
+    "qwen3_vl_moe_text": {
+        "architecture": "qwen3vlmoe", "layer": LAYERS["qwen3_moe"], "layers": "model.layers",
+        "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
+        "variants": (((("without", "mlp.gate"), ), LAYERS["qwen3"]),), "rotation": "apply_rotary_pos_emb",
+    },
     "phi3": {
         "architecture": "phi3", "layer": LAYERS["phi3"], "layers": "model.layers", "token_embd": "model.embed_tokens",
         "output_norm": "model.norm", "output": "lm_head", "rotation": "apply_rotary_pos_emb",

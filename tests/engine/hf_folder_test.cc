@@ -2,9 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <filesystem>
-#include <map>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -20,20 +18,12 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing_support::floats;
 using testing_support::HfFolder;
 using testing_support::HfTensors;
 using testing_support::llama;
 using testing_support::llama_config;
 using testing_support::safetensors;
-
-std::vector<float> floats(const Gguf& gguf, const std::string& name) {
-  const GgufTensor* tensor = gguf.find_tensor(name);
-  if (tensor == nullptr) throw Error("no tensor " + name);
-  EXPECT_EQ(tensor->type, TensorType::kF32) << name;
-  std::vector<float> values(tensor->data.size() / sizeof(float));
-  std::memcpy(values.data(), tensor->data.data(), tensor->data.size());
-  return values;
-}
 
 // The first element of each row of a matrix of `columns`, over `columns`: the row it was.
 std::vector<int> rows_of(const Gguf& gguf, const std::string& name) {
@@ -285,54 +275,6 @@ TEST_F(HfFolder, GateAndUpOfAllExpertsAreTakenApart) {
   EXPECT_THAT(floats(turns, "blk.0.ffn_gate_exps.bias"),
               ElementsAre(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22));
   EXPECT_EQ(refusal(), "");
-}
-
-// Breaks if Ministral 3's folders, whose text is one of three networks, were refused, if another
-// network's tensors were taken for the text's, or a tensor that no network has were ignored.
-TEST_F(HfFolder, OfImagesAndTextTheTextIsTheModel) {
-  const auto config = [](const std::string& more = "") {
-    return fmt::format(
-        R"({{"model_type": "mistral3", "text_config": {}, "vision_config": {{}}{}}})",
-        llama_config(R"(, "tie_word_embeddings": false)", "mistral"), more);
-  };
-  const auto named = [](const std::string& model, const std::string& other) {
-    HfTensors tensors;
-    for (const auto& [name, tensor] : llama()) tensors[model + name.substr(6)] = tensor;
-    tensors[other + "vision_tower.ln_pre.weight"] = {{2}};
-    tensors[other + "multi_modal_projector.norm.weight"] = {{2}};
-    return tensors;
-  };
-  const auto values = [&](const std::string& json, const HfTensors& tensors) {
-    const Gguf gguf = open(json, tensors);
-    std::map<std::string, std::vector<float>> all;
-    for (const GgufTensor& tensor : gguf.tensors()) all[tensor.name] = floats(gguf, tensor.name);
-    return all;
-  };
-  const auto alone = values(llama_config("", "mistral"), llama());
-  const HfTensors published = named("language_model.model.", "");
-  EXPECT_EQ(values(config(), published), alone);
-  EXPECT_EQ(values(config(), named("model.language_model.", "model.")), alone);
-  EXPECT_EQ(refusal(), "");
-  HfTensors more = published;
-  more["language_model.lm_head.weight"] = {{3, 8}};
-  EXPECT_NE(open(config(), more).find_tensor("output.weight"), nullptr);
-  EXPECT_EQ(
-      open(config(R"(, "tie_word_embeddings": true)"), published).find_tensor("output.weight"),
-      nullptr);
-  EXPECT_THAT(refusal(config(R"(, "tie_word_embeddings": false)"), published),
-              HasSubstr("tensor 'lm_head.weight' is missing"));
-  HfTensors twice = published;
-  twice["model.norm.weight"] = {{8}};
-  EXPECT_THAT(refusal(config(), twice), HasSubstr("'model.norm.weight' is there under two names"));
-  more["sound_tower.weight"] = {{2}};
-  EXPECT_THAT(refusal(config(), more), HasSubstr("tensor 'sound_tower.weight' is not one"));
-  EXPECT_THAT(refusal(config(R"(, "quantization_config": {})"), published),
-              HasSubstr("config.json: key 'quantization_config' asks for"));
-  EXPECT_THAT(refusal(R"({"model_type": "mistral3"})", published),
-              HasSubstr("config.json: key 'text_config' is missing"));
-  EXPECT_THAT(refusal(R"({"model_type": "mistral3", "text_config": {"model_type": "mistral9"}})",
-                      published),
-              HasSubstr("config.json, text_config: key 'model_type' is 'mistral9'"));
 }
 
 TEST_F(HfFolder, ShardsAreOneModel) {

@@ -152,10 +152,6 @@ TEST_F(ModelOfLinearAttention, OtherFilesAreRefusedByName) {
       {[](TinyModel& m) { m.int_lists[kLayers] = {1}; },
        "key 'qwen35.attention.recurrent_layers' has 1 entries for 2 layers"},
       {[](TinyModel& m) {
-         m.int_lists["qwen35.rope.dimension_sections"] = {0, 1, 1, 0};
-       },
-       "key 'qwen35.rope.dimension_sections' has no section for pair 0 of a head"},
-      {[](TinyModel& m) {
          m.int_lists["qwen35.rope.dimension_sections"] = {1, 1, 0};
        },
        "key 'qwen35.rope.dimension_sections' is not four numbers of pairs"},

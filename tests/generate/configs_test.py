@@ -1,6 +1,6 @@
 """A Hugging Face folder's config.json means what it means to transformers. Needs torch; skips without.
 
-    configs_test.py defaults                # engine/hf/class_defaults.json is what the classes say
+    configs_test.py defaults                # the tables of engine/hf are what the classes say
     configs_test.py keys --assay ASSAY      # each key of each class changed, null and left out: the logits of both
 """
 
@@ -26,7 +26,7 @@ if not MISSING:
     from transformers.utils import logging
 
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "golden"))
-    from generate import class_defaults
+    from generate import class_defaults, text_parts
     from generate.causal_lm import AutoModelForCausalLM
 
 USUAL = {
@@ -57,6 +57,7 @@ MAMBA = {
     **{"layer_types": ["linear_attention", "full_attention"] * 2, "mamba_n_heads": 4, "mamba_d_head": 32},
     **{"mamba_d_state": 8, "mamba_n_groups": 2, "mamba_chunk_size": 8, "shared_intermediate_size": 48},
 }
+SECTIONS = {"rope_type": "default", "rope_theta": 1000.0, "mrope_section": [2, 3, 3]}  # of positions in images
 OF_TYPE = {
     "granitemoehybrid": MAMBA | {"num_local_experts": 4, "num_experts_per_tok": 2},
     "nemotron_h": {
@@ -106,6 +107,13 @@ OF_TYPE = {
     "opt": {"ffn_dim": 96, "word_embed_proj_dim": 64, "num_key_value_heads": 4},
     "mpt": {"vocab_size": 128, "d_model": 96, "n_heads": 6, "n_layers": 4, "max_seq_len": 64},
     "qwen3_moe": {"num_experts": 4, "moe_intermediate_size": 32, "num_experts_per_tok": 2, "head_dim": 16},
+    "qwen2_vl_text": {"rope_parameters": SECTIONS},
+    "qwen2_5_vl_text": {"rope_parameters": SECTIONS},
+    "qwen3_vl_text": {"rope_parameters": SECTIONS, "head_dim": 16},  # whose last pairs have no section in llama.cpp
+    "qwen3_vl_moe_text": {
+        **{"num_experts": 4, "moe_intermediate_size": 24, "num_experts_per_tok": 2, "head_dim": 16},
+        "rope_parameters": SECTIONS,
+    },
     "olmoe": {"num_experts": 4, "num_experts_per_tok": 2},
     "flex_olmo": {"num_experts": 4, "num_experts_per_tok": 2},
     "hunyuan_v1_dense": {"head_dim": 16},
@@ -344,6 +352,10 @@ class Defaults(unittest.TestCase):
     def test_the_table_is_what_the_classes_say(self):
         """Breaks if a class of the pinned transformers has another default: python -m generate.class_defaults."""
         self.assertEqual(class_defaults.WRITTEN.read_text(), class_defaults.text())
+
+    def test_the_table_of_texts_is_what_the_classes_say(self):
+        """Breaks if a class of the pinned transformers changes: python -m generate.text_parts."""
+        self.assertEqual(text_parts.WRITTEN.read_text(), text_parts.text())
 
 
 class Keys(unittest.TestCase):

@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <string>
@@ -85,6 +86,16 @@ inline HfTensors llama() {
           {layer + "mlp.gate_proj.weight", {{6, 8}}},
           {layer + "mlp.up_proj.weight", {{6, 8}}},
           {layer + "mlp.down_proj.weight", {{8, 6}}}};
+}
+
+// The values of a tensor of F32.
+inline std::vector<float> floats(const Gguf& gguf, const std::string& name) {
+  const GgufTensor* tensor = gguf.find_tensor(name);
+  if (tensor == nullptr) throw Error("no tensor " + name);
+  EXPECT_EQ(tensor->type, TensorType::kF32) << name;
+  std::vector<float> values(tensor->data.size() / sizeof(float));
+  std::memcpy(values.data(), tensor->data.data(), tensor->data.size());
+  return values;
 }
 
 // A test of a folder with a model.

@@ -162,8 +162,9 @@ bool NameMap::is_known_name(const std::string& name) {
   }();
   MatchBudget budget;
   return std::ranges::any_of(maps, [&](const NameMap& map) {
+    const std::string own = map.prefixes_.without(name);
     return std::ranges::any_of(map.rules_, [&](const Rule& rule) {
-      const auto match = rule.pattern.match(name, budget);
+      const auto match = match_of(rule, name, own, budget);
       if (!match) return false;
       // What rules leave out that name no layer is in a log by chance alone.
       return rule.to ? *rule.to != rule.shown : match->layer.has_value();
@@ -171,10 +172,17 @@ bool NameMap::is_known_name(const std::string& name) {
   });
 }
 
+std::optional<NamePattern::Match> NameMap::match_of(const Rule& rule, const std::string& name,
+                                                    const std::string& own, MatchBudget& budget) {
+  auto match = rule.pattern.match(name, budget);
+  return match || own == name ? match : rule.pattern.match(own, budget);
+}
+
 bool NameMap::renames(const std::string& name, MatchBudget& budget) const {
+  const std::string own = prefixes_.without(name);
   return std::any_of(rules_.begin(), rules_.end(), [&](const Rule& rule) {
     if (!rule.to) return false;
-    const auto match = rule.pattern.match(name, budget);
+    const auto match = match_of(rule, name, own, budget);
     return match && with_layer(*rule.to, match->layer) != name;
   });
 }
@@ -187,6 +195,7 @@ void NameMap::set_arch(const std::string& arch) {
 
 void NameMap::add(const NameMap& other) {
   rules_.insert(rules_.end(), other.rules_.begin(), other.rules_.end());
+  prefixes_.add(other.prefixes_);
   const MapParameters& given = other.parameters_;
   if (!given.arch.empty()) parameters_.arch = given.arch;
   if (given.head_dim > 0) parameters_.head_dim = given.head_dim;
@@ -357,6 +366,8 @@ NameMap NameMap::parse(const rapidjson::Document& document, const std::string& w
         const std::string rule_name = fmt::format("rule {}", map.rules_.size() + 1);
         map.rules_.push_back(parse_rule(element, groups, rule_name, where));
       }
+    } else if (key == "prefixes") {
+      map.prefixes_ = NamePrefixes::parse(member.value, where);
     } else if (key == "groups" && member.value.IsObject()) {
       continue;  // read before
     } else if (is_rules || key == "parameters" || key == "groups") {
@@ -439,9 +450,10 @@ bool NameMap::may_hold(const Rule& rule) const {
 NameMap::Found NameMap::find(const std::string& name, MatchBudget& budget) const {
   std::vector<const Rule*> matching;
   std::vector<std::optional<int>> layers;
+  const std::string own = prefixes_.without(name);
   for (const Rule& rule : rules_) {
     if (!may_hold(rule)) continue;
-    const auto match = rule.pattern.match(name, budget);
+    const auto match = match_of(rule, name, own, budget);
     if (budget.is_spent()) {
       throw Error(fmt::format("matching the log's names takes too long at the rule '{}'",
                               printable(rule.shown, 60)),

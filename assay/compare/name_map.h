@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "assay/compare/name_pattern.h"
+#include "assay/compare/name_prefixes.h"
 #include "assay/compare/record_transform.h"
 
 namespace assay {
@@ -25,8 +26,8 @@ struct MapParameters {
 
 // From the names that an engine gives its tensors to those of the checkpoints.
 //
-// A file is {"rules": [RULE...], "parameters": {...}, "groups": {"moe": ["qwen2moe"...]...}} with
-// RULE
+// A file is {"rules": [RULE...], "parameters": {...}, "groups": {"moe": ["qwen2moe"...]...},
+// "prefixes": {...} as in NamePrefixes} with RULE
 //   {"name": "l_out-{N}", "to": "layer_{N}_output"}      {N}: the layer; * and ? as in the shell
 //   {"regex": "h\\.(\\d+)\\.ln_1", "to": "layer_{N}_attn_norm"}   group 1 is the layer
 // and further, as needed: "to": null (known, and left out; {N-1} and {N+1} count layers otherwise);
@@ -109,7 +110,12 @@ class NameMap {
   bool renames(const std::string& name, MatchBudget& budget) const;
   bool needs_arch(const std::vector<const Rule*>& matching) const;
 
+  // Of the name, or of what the map's prefixes make of it.
+  static std::optional<NamePattern::Match> match_of(const Rule& rule, const std::string& name,
+                                                    const std::string& own, MatchBudget& budget);
+
   std::vector<Rule> rules_;
+  NamePrefixes prefixes_;
   MapParameters parameters_;
   std::string by_architecture_;  // the ready map that is; empty where none is
 };

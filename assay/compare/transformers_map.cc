@@ -219,8 +219,17 @@ void add_outside(const HfModel& model, const Architecture& architecture, Rules& 
   add("output", Checkpoint::kLogits, !architecture.soft_caps && !has(Multiplier::kLogits));
 }
 
+// In models of images or sound and text.
+constexpr const char* kOfText = R"json({"prefixes": {
+"language_model.lm_head": "lm_head",
+"model.language_model.model.": "model.", "model.language_model.": "model.", "language_model.model.": "model.",
+"model.text_model.": "model."
+}, "rules": [
+)json";
+
 // Modules that hold others, or compute nothing that has a name.
 constexpr const char* kLeftOut = R"json(
+{"regex": "model\\.(language_model|text_model)|language_model(\\.model)?", "to": null},
 {"regex": "model(\\.rotary_emb|\\.layers|\\.decoder(\\.layers|\\.embed_positions)?)?|gpt_neox(\\.layers)?|transformer(\\.wpe|\\.h)?", "to": null},
 {"regex": ".*\\.(act|act_fn|activation_fn|resid_dropout|attn_dropout|attention_dropout|dropout|emb_dropout|rotary_emb|resid_attn_dropout|resid_mlp_dropout|post_attention_dropout|post_mlp_dropout)", "to": null}
 ]})json";
@@ -239,7 +248,7 @@ std::string transformers_map() {
     }
   }
   rules.put_parents();
-  return "{\"rules\": [\n" + rules.json() + (kLeftOut + 1);
+  return kOfText + rules.json() + (kLeftOut + 1);
 }
 
 }  // namespace assay

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, replace
 
 from .any_model import rules_for_any
-from .networks import MODELS
+from .network_of import network_of
 from .rule import Rule, first, model_logits
 
 # The functions that compute these, for several tokens and for one; and attention that shows what it attended to.
@@ -459,29 +459,29 @@ def _as_rotated(network, config):
 
 
 def rules_for(model):
-    """The rules for a model of transformers: of its network, by config.model_type, or those that fit any.
+    """The rules for a model of transformers: of its network, network_of(), or those that fit any.
 
     Raises LogError if there are none.
     """
-    network = MODELS.get(getattr(getattr(model, "config", None), "model_type", None))
+    network, config = network_of(model)
     if not network:
         return rules_for_any(model)
-    network = _as_rotated(network, model.config)
+    network = _as_rotated(network, config)
     there = ((name, module) for name, module in model.named_modules() if type(module).__name__ != "Identity")
     modules = _within_layers(network, there)
     parameters = _within_layers(network, model.named_parameters())
     layers = {}
     for index, paths in modules.items():
-        layers[index] = {**network, "layer": layer_of(network, model.config, paths)}
+        layers[index] = {**network, "layer": layer_of(network, config, paths)}
         if not _describes(layers[index], paths, parameters.get(index, set())):
             return rules_for_any(model)
     own_parts = any(op[0] in OF_ALL_LAYERS for layer in layers.values() for op in layer["layer"])
-    alike = len({frozenset(paths) for paths in modules.values()}) == 1 and not has_own_heads(model.config)
+    alike = len({frozenset(paths) for paths in modules.values()}) == 1 and not has_own_heads(config)
     alike = alike and not own_parts
     rules = [
         rule
         for index, layer in (layers.items() if not alike else [("*", layers[0])])
-        for rule in _Layer(layer, model.config, modules[0 if alike else index], index).rules()
+        for rule in _Layer(layer, config, modules[0 if alike else index], index).rules()
     ]
     return [
         Rule(f"{network['layers']}.0", "embedding", of="input"),

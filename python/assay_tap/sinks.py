@@ -3,7 +3,7 @@
 import inspect
 from pathlib import Path
 
-from .networks import MODELS
+from .network_of import network_of
 from .writer import LogError, LogWriter
 
 
@@ -78,16 +78,16 @@ def sink_of(log, checkpoints=None):
 
 def about(model):
     """The header's description of a PyTorch model."""
-    config = getattr(model, "config", None)
-    kind = getattr(config, "model_type", "")
-    network = MODELS.get(kind, {})
+    whole = getattr(model, "config", None)
+    kind = getattr(whole, "model_type", "")
+    network, config = network_of(model)
     has_experts = "moe" in (getattr(config, "layer_types", None) or ())
     own = "experts_architecture" if has_experts and "experts_architecture" in network else "architecture"
     parameter = next(model.parameters(), None)
     dtype = "" if parameter is None else str(parameter.dtype).removeprefix("torch.")
     return dict(
         model={
-            "name": Path(getattr(config, "_name_or_path", "") or "").name or type(model).__name__,
+            "name": Path(getattr(whole, "_name_or_path", "") or "").name or type(model).__name__,
             "arch": network.get(own, kind),
             "type": dtype.replace("bfloat", "BF").replace("float", "F"),
         },

@@ -282,6 +282,50 @@ TEST_F(NameMapTest, AGroupStandsForItsArchitectures) {
               HasSubstr("'arch' of rule 1 has more than 200 architectures"));
 }
 
+// Breaks if the text of a model of images and text, or of one in a wrapper, had no rules.
+TEST_F(NameMapTest, PrefixesAreExchangedBeforeARuleIsLookedFor) {
+  const std::string rules = R"("rules": [{"name": "model.{N}", "to": "layer_{N}_output"},
+                                         {"name": "whole.x", "to": "logits"}]})";
+  const NameMap map = file(R"({"prefixes": {"whole.": "", "text.": "model."}, )" + rules);
+  const auto only = [&](const std::string& name) {
+    const NameMap::Found found = map.find(name);
+    return found.targets.size() == 1 ? found.targets[0].checkpoint : "";
+  };
+  EXPECT_EQ(only("text.3"), "layer_3_output");
+  EXPECT_EQ(only("whole.text.3"), "layer_3_output");
+  EXPECT_EQ(only("model.3"), "layer_3_output");
+  EXPECT_EQ(only("whole.x"), "logits") << "a rule for the name as it is";
+  EXPECT_FALSE(map.find("text").known);
+  EXPECT_FALSE(file("{" + rules).find("text.3").known);
+  EXPECT_THAT(failure(R"({"prefixes": ["a"], )" + rules), HasSubstr("'prefixes' is not an object"));
+  EXPECT_THAT(failure(R"({"prefixes": {"a.": 1}, )" + rules),
+              HasSubstr("'a.' of 'prefixes' is not a text"));
+  EXPECT_THAT(failure(R"({"prefixes": {"": "a"}, )" + rules), HasSubstr("'prefixes' is empty"));
+  EXPECT_THAT(failure(R"({"prefixes": {"a": "", "a": "b"}, )" + rules),
+              HasSubstr("'prefixes' has the key 'a' twice"));
+  EXPECT_THAT(failure(R"({"prefixes": {")" + std::string(2000, 'a') + R"(": ""}, )" + rules),
+              HasSubstr("more than 1024 bytes"));
+  std::string many = R"("a": "")";
+  for (int i = 0; i < 100; ++i) many += fmt::format(R"(, "a{}": "")", i);
+  EXPECT_THAT(failure(R"({"prefixes": {)" + many + "}, " + rules),
+              HasSubstr("'prefixes' has 101 entries, more than 100"));
+}
+
+// Breaks if transformers' modules had names only where nothing but text is in the model.
+TEST_F(NameMapTest, TransformersKnowsTheTextOfOtherModels) {
+  NameMap map = NameMap::load("transformers:head_dim=4");
+  map.set_arch("gemma3");
+  for (const std::string place : {"model.", "model.language_model.", "language_model.model.",
+                                  "model.text_model.", "model.language_model.model."}) {
+    const NameMap::Found found = map.find(place + "layers.2.mlp.up_proj");
+    ASSERT_EQ(found.targets.size(), 1) << place;
+    EXPECT_EQ(found.targets[0].checkpoint, "layer_2_ffn_up");
+  }
+  EXPECT_FALSE(map.find("model.vision_tower.layers.2.mlp.up_proj").known);
+  EXPECT_TRUE(map.find("model.language_model").known);
+  EXPECT_TRUE(map.find("model.language_model").targets.empty());
+}
+
 // Breaks if a pattern from outside could hang or crash the program.
 TEST_F(NameMapTest, BoundsTheWorkOfHostilePatterns) {
   const NameMap map = file(R"j({"rules": [{"regex": "(a+)+b", "to": "logits"}]})j");

@@ -112,6 +112,7 @@ struct HfModel {
   bool choice_bias_row = false;  // which is a matrix of one row
   // What published files have in the place of "model." before the names of tensors.
   std::string_view stored_model = {};
+  bool ignores_sections = false;   // positions in images, which its GGUF files of text do not state
   std::string_view left_out = {};  // tensors whose names start so are none of the network's
   // Whether the last layer has no window, whatever layer_types says.
   bool last_without_window = false;

@@ -17,7 +17,7 @@ constexpr int64_t kMaxStep = 4096;
 // has no row here.
 struct BiasKey {
   std::string_view model_type;
-  const char* key;
+  const char* key;              // null: always
   bool of_all;                  // otherwise of q, k and v alone
   const char* other = nullptr;  // another name of the key
 };
@@ -25,6 +25,7 @@ constexpr BiasKey kBiasKeys[] = {
     {"starcoder2", "use_bias", true},      {"falcon", "bias", true},
     {"gpt_neox", "attention_bias", true},  {"stablelm", "use_qkv_bias", false},
     {"glm", "attention_bias", false},      {"glm4", "attention_bias", false},
+    {"glm4v_text", nullptr, false},        {"glm4v_moe_text", "attention_bias", false},
     {"glm4_moe", "attention_bias", false}, {"opt", "enable_bias", true},
     {"seed_oss", "attention_bias", false}, {"ernie4_5", "use_bias", true},
     {"qwen2_moe", "qkv_bias", false},      {"internlm3", "qkv_bias", true, "attention_bias"},
@@ -36,7 +37,7 @@ void read_biases(const ConfigObject& object, const HfConfig& config, HfParts& pa
       [&](const BiasKey& each) { return each.model_type == config.model->model_type; });
   if (own != std::end(kBiasKeys)) {
     const char* other = own->other == nullptr ? own->key : own->other;
-    parts.qkv_bias = object.flag(object.present({own->key, other}));
+    parts.qkv_bias = own->key == nullptr || object.flag(object.present({own->key, other}));
     parts.output_bias = parts.ffn_bias = own->of_all && parts.qkv_bias;
     return;
   }

@@ -135,9 +135,15 @@ class RopeReader {
   }
 
  private:
+  // Whether it may state how positions in images share the pairs of a head.
+  bool has_sections() const {
+    return config_.architecture->rope_sections != RopeSections::kNone ||
+           config_.model->ignores_sections;
+  }
+
   // Of positions in images, which a file has to state.
   void read_sections(const ConfigObject& parameters) {
-    if (config_.architecture->rope_sections == RopeSections::kNone) return;
+    if (!has_sections()) return;
     const std::vector<int64_t> stated = parameters.wholes("mrope_section", kMaxSection);
     if (!stated.empty() && stated.size() != 3) {
       parameters.refuse("mrope_section", fmt::format("has {} entries, not 3", stated.size()));
@@ -148,7 +154,7 @@ class RopeReader {
   void reject_unknown(const ConfigObject& parameters) const {
     const auto is_known = [&](const std::string& name) {
       return std::ranges::find(kKnown, name) != std::end(kKnown) ||
-             (config_.architecture->rope_sections != RopeSections::kNone &&
+             (has_sections() &&
               std::ranges::find(kKnownOfSections, name) != std::end(kKnownOfSections)) ||
              (config_.model->own_mscales &&
               std::ranges::find(kKnownMscales, name) != std::end(kKnownMscales)) ||
@@ -228,9 +234,7 @@ class RopeReader {
   // Older files call a rotation by positions in images one of its own.
   std::string type_of(const ConfigObject& parameters) const {
     const std::string type = parameters.text({"rope_type", "type"}, "default");
-    return type == "mrope" && config_.architecture->rope_sections == RopeSections::kJoined
-               ? "default"
-               : type;
+    return type == "mrope" && has_sections() ? "default" : type;
   }
 
   // A part of the pairs turns, with the frequencies that it has in a rotation of the whole head.

@@ -5,6 +5,8 @@ In published files they are the text part of a model of images and text, which a
 
 from transformers import AutoModelForCausalLM, GenerationMixin, Mistral4Config
 from transformers.modeling_outputs import CausalLMOutputWithPast
+from transformers.models.glm4v import modeling_glm4v as glm4v
+from transformers.models.glm4v_moe import modeling_glm4v_moe as glm4v_moe
 from transformers.models.mistral4.modeling_mistral4 import Mistral4ForCausalLM
 from transformers.models.qwen2_5_vl import modeling_qwen2_5_vl as qwen2_5_vl
 from transformers.models.qwen2_vl import modeling_qwen2_vl as qwen2_vl
@@ -36,6 +38,8 @@ def with_head(base, text, config):
 
 
 AutoModelForCausalLM.register(Mistral4Config, Mistral4ForCausalLM, exist_ok=True)
+with_head(glm4v.Glm4vPreTrainedModel, glm4v.Glm4vTextModel, glm4v.Glm4vTextConfig)
+with_head(glm4v_moe.Glm4vMoePreTrainedModel, glm4v_moe.Glm4vMoeTextModel, glm4v_moe.Glm4vMoeTextConfig)
 with_head(qwen2_vl.Qwen2VLPreTrainedModel, qwen2_vl.Qwen2VLTextModel, qwen2_vl.Qwen2VLTextConfig)
 with_head(qwen2_5_vl.Qwen2_5_VLPreTrainedModel, qwen2_5_vl.Qwen2_5_VLTextModel, qwen2_5_vl.Qwen2_5_VLTextConfig)
 with_head(qwen3_vl.Qwen3VLPreTrainedModel, qwen3_vl.Qwen3VLTextModel, qwen3_vl.Qwen3VLTextConfig)

@@ -18,8 +18,8 @@ from .class_defaults import ROOT
 WRITTEN = ROOT / "engine/hf/text_parts.json"
 # Those whose text is computed as that kind computes it alone (tests/generate/text_parts_test.py).
 KINDS = [
-    *("audioflamingo3", "deepseek_vl", "deepseek_vl_hybrid", "exaone4_5", "gemma3", "gemma4", "glmasr", "got_ocr2"),
-    *("granite_speech", "hyperclovax_vision_v2", "idefics2", "idefics3", "internvl", "janus", "lfm2_vl", "lighton_ocr"),
+    *("audioflamingo3", "deepseek_vl", "deepseek_vl_hybrid", "exaone4_5", "gemma3", "gemma4", "glm46v", "glm4v", "glm4v_moe", "glmasr"),
+    *("got_ocr2", "granite_speech", "hyperclovax_vision_v2", "idefics2", "idefics3", "internvl", "janus", "lfm2_vl", "lighton_ocr"),
     *("llama4", "llava", "llava_next", "llava_next_video", "llava_onevision", "minicpmv4_6", "minicpmv4_7", "mistral3"),
     *("musicflamingo", "ovis2", "qwen2_audio", "qwen2_5_vl", "qwen2_vl", "qwen3_5", "qwen3_5_moe"),
     *("qwen3_asr", "qwen3_vl", "qwen3_vl_moe", "smolvlm", "video_llama_3", "video_llava", "vipllava", "voxtral"),

@@ -2436,6 +2436,15 @@ MODELS = {
         "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
         "variants": (((("without", "mlp.gate"), ), LAYERS["glm4_moe, 1"]),), "rotation": "apply_rotary_pos_emb",
     },
+    "glm4v_text": {
+        "architecture": "glm4", "layer": LAYERS["glm4"], "layers": "model.layers", "token_embd": "model.embed_tokens",
+        "output_norm": "model.norm", "output": "lm_head", "rotation": "apply_rotary_pos_emb",
+    },
+    "glm4v_moe_text": {
+        "architecture": "glm4moe", "layer": LAYERS["glm4_moe"], "layers": "model.layers",
+        "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
+        "variants": (((("without", "mlp.gate"), ), LAYERS["glm4_moe, 1"]),), "rotation": "apply_rotary_pos_emb",
+    },
     "mellum": {
         "architecture": "mellum", "layer": LAYERS["qwen3_moe"], "layers": "model.layers",
         "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",

@@ -19,7 +19,7 @@ OWN_NAMES = dict.fromkeys(("gpt2", "gpt_bigcode"), dict(n_inner=48, n_positions=
 ROUTED_LATENT = ("axk1", "deepseek_v2", "deepseek_v3", "glm4_moe_lite", "mistral4")
 LATENT = ("youtu", "minicpm3", *ROUTED_LATENT)
 INDEXED = ("deepseek_v32", "glm_moe_dsa")  # latent, too
-ROUTED = ("glm4_moe", "dots1", "solar_open", *ROUTED_LATENT, *INDEXED)
+ROUTED = ("glm4_moe", "glm4v_moe_text", "dots1", "solar_open", *ROUTED_LATENT, *INDEXED)
 EXPERTS = ("mixtral", "qwen3_moe", "olmoe", "granitemoe", "gpt_oss", "minimax_m2", "ernie4_5_moe", "qwen2_moe")
 EXPERTS += ("qwen3_vl_moe_text", "flex_olmo", "mimo_v2_flash", "cohere2_moe", "granitemoeshared", "granitemoe_swa")
 EXPERTS += ("mellum", "afmoe", "hy_v3", "lfm2_moe", "qwen3_5_moe_text", "qwen3_next", "granitemoehybrid", *ROUTED)
@@ -71,6 +71,8 @@ OWN_NAMES["mamba2"] = dict(num_heads=4, head_dim=16, state_size=8, n_groups=2, c
 ROTATION = dict(rope_type="default", rope_theta=10000.0, mrope_section=[1, 1, 2])  # of positions in images
 OF_IMAGES = ("qwen2_vl_text", "qwen2_5_vl_text", "qwen3_vl_text", "qwen3_vl_moe_text")
 OWN_NAMES |= {kind: dict(rope_parameters=ROTATION) for kind in OF_IMAGES}
+OF_GLM = dict(rope_parameters=ROTATION | dict(partial_rotary_factor=0.5, mrope_section=[1, 0, 1]))
+OWN_NAMES |= {kind: OWN_NAMES.get(kind, {}) | OF_GLM for kind in ("glm4v_text", "glm4v_moe_text")}
 OWN_NAMES["qwen3_vl_moe_text"] |= dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16)
 SIZES = dict(q_lora_rank=20, kv_lora_rank=16, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10)
 OWN_NAMES |= {kind: OWN_NAMES.get(kind, {}) | SIZES | dict(num_key_value_heads=4) for kind in (*LATENT, *INDEXED)}
@@ -78,7 +80,7 @@ INDEX = dict(index_topk=3, index_n_heads=3, index_head_dim=12)
 OWN_NAMES |= {kind: OWN_NAMES[kind] | INDEX | dict(mlp_layer_types=["sparse"] * 2) for kind in INDEXED}
 SCALES = dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=2.5)
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6]
-HAS_OWN_HEAD_DIM = ("bloom", "qwen2_vl_text", "qwen2_5_vl_text", "falcon", "gptj", "mistral4", "minicpm3", "mpt", "opt", "persimmon", "phimoe", "gpt_neox", "gpt2", "gpt_bigcode", "phi", "stablelm")  # hidden_size / heads
+HAS_OWN_HEAD_DIM = ("bloom", "glm4v_text", "qwen2_vl_text", "qwen2_5_vl_text", "falcon", "gptj", "mistral4", "minicpm3", "mpt", "opt", "persimmon", "phimoe", "gpt_neox", "gpt2", "gpt_bigcode", "phi", "stablelm")  # hidden_size / heads
 
 
 def model_of(kind, **settings):

@@ -107,6 +107,9 @@ OF_TYPE = {
     "opt": {"ffn_dim": 96, "word_embed_proj_dim": 64, "num_key_value_heads": 4},
     "mpt": {"vocab_size": 128, "d_model": 96, "n_heads": 6, "n_layers": 4, "max_seq_len": 64},
     "qwen3_moe": {"num_experts": 4, "moe_intermediate_size": 32, "num_experts_per_tok": 2, "head_dim": 16},
+    "glm4v_text": {"rope_parameters": SECTIONS | {"partial_rotary_factor": 0.5, "mrope_section": [1, 1, 2]}},
+    "glm4v_moe_text": SIGMOID
+    | {"rope_parameters": SECTIONS | {"partial_rotary_factor": 0.5, "mrope_section": [1, 1, 2]}, "head_dim": 16},
     "qwen2_vl_text": {"rope_parameters": SECTIONS},
     "qwen2_5_vl_text": {"rope_parameters": SECTIONS},
     "qwen3_vl_text": {"rope_parameters": SECTIONS, "head_dim": 16},  # whose last pairs have no section in llama.cpp

@@ -138,6 +138,10 @@ def check_header(path, header, manifest, entry, prompt):
             )
     if header.get("tokens") != prompt["tokens"].value or header.get("prompt") != prompt["text"].value:
         raise Complaint(f"{path.name}:1 has another prompt than the manifest's")
+    if header.get("engine") == "assay":
+        raise Complaint(f"{path.name}:1 is of Assay's own engine, which it is to judge")
+    if manifest["tolerance"]["floor"].value.endswith("_vs_f64") and header.get("math") != "float64":
+        raise Complaint(f"{path.name}:1 is of math {header.get('math')!r}, and its floors are errors against float64")
 
 
 def check_coverage(path, records, set_name, positions):

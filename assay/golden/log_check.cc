@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "assay/compare/checkpoint_order.h"
@@ -20,6 +21,10 @@
 
 namespace assay {
 namespace {
+
+constexpr std::string_view kOwnEngine = "assay";
+constexpr std::string_view kOfDoubles = "_vs_f64";  // what the names of floors end with
+constexpr std::string_view kDoubles = "float64";
 
 // Whether a checkpoint belongs to a set; nothing for a set of globs.
 std::optional<bool> is_of_set(const std::string& set, const std::string& checkpoint) {
@@ -121,6 +126,27 @@ class LogCheck {
     check_stated("arch", header.model.arch, manifest_.arch);
     check_stated("type", header.model.type, file_.type);
     check_stated("prompt", header.prompt.value_or(""), manifest_.prompts.at(log_.prompt).text);
+    check_oracle(header);
+  }
+
+  // What computed the log: another program than the one that is judged, as exactly as the floors
+  // say, by its own choices.
+  void check_oracle(const LogHeader& header) const {
+    if (header.engine == kOwnEngine) {
+      fail("is of Assay's own engine, as 'engine' in its header says, which a golden is to judge");
+    }
+    if (manifest_.tolerance.floor.ends_with(kOfDoubles) && header.math != kDoubles) {
+      fail(fmt::format("{} in the 'math' of its header, and the floor '{}' is an error against {}",
+                       header.math.empty() ? "says nothing"
+                                           : fmt::format("says '{}'", printable(header.math, 60)),
+                       printable(manifest_.tolerance.floor, 60), kDoubles));
+    }
+    if (!header.routing.empty()) {
+      fail("has experts that another log chose, as 'routing' in its header says");
+    }
+    if (!header.sampling.empty()) {
+      fail("has tokens that were drawn, as 'sampling' in its header says, and not the likeliest");
+    }
   }
 
   void check_stated(const char* key, const std::string& stated, const std::string& manifest) const {

@@ -153,6 +153,34 @@ TEST_F(GoldenReview, WhatAManifestStatesIsHeldToTheLogsHeader) {
   EXPECT_THAT(outcome.err, HasSubstr("says 'llama' in the 'arch' of its header"));
 }
 
+// Breaks if Assay's own engine, or a computation less exact than the floors are measured against,
+// could become the reference that Assay is judged by.
+TEST_F(GoldenReview, AGoldenIsOfAnotherProgramInFloat64) {
+  const std::string header = R"("engine": "fake", "math": "float64")";
+  const std::string log = golden_->contents().at("f32.jsonl");
+  const auto refused = [&](const std::string& instead, const std::string& message) {
+    SCOPED_TRACE(instead);
+    std::string other = log;
+    other.replace(log.find(header), header.size(), instead);
+    put_log("f32.jsonl", other);
+    const Outcome verified = golden({"verify"});
+    EXPECT_EQ(verified.exit_code, 2);
+    EXPECT_THAT(verified.err, HasSubstr("f32.jsonl: " + message));
+    golden_->write("", "");
+    put_log("f32.jsonl", other, ".new");
+    expect_refused(golden({"review"}), "f32.jsonl.new: " + message);
+    expect_refused(golden({"accept"}), "f32.jsonl.new: " + message);
+    EXPECT_EQ(golden({"reject"}).exit_code, 0);
+  };
+  EXPECT_EQ(golden({"verify"}).exit_code, 0);
+  refused(R"("engine": "assay", "math": "float64")", "is of Assay's own engine, as 'engine'");
+  refused(R"("engine": "fake", "math": "float32")", "says 'float32' in the 'math' of its header");
+  refused(R"("engine": "fake", "math": "exact")", "says 'exact' in the 'math' of its header");
+  refused(R"("engine": "fake")", "says nothing in the 'math' of its header, and the floor 'f32_vs");
+  refused(header + R"(, "routing": "replayed")", "has experts that another log chose, as 'rout");
+  refused(header + R"(, "sampling": "temp 1")", "has tokens that were drawn, as 'sampling' in");
+}
+
 // Breaks if tokens that the golden's own logits do not choose were held against an engine, or a
 // choice were called clear that is not.
 TEST_F(GoldenReview, WhatAManifestStatesOfChoicesIsHeldToTheLog) {

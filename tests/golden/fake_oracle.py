@@ -27,6 +27,7 @@ def write(name, data):
 
 def log(name, tokens, nudge, sha256, chosen=()):
     header = {"assay": 1, "model": {"name": "tiny", "sha256": sha256, "arch": "llama", "type": "F32"}, "tokens": tokens}
+    header |= {"engine": "fake", "math": "float64"}
     lines = [json.dumps(header)]
     for position in range(len(tokens) + max(len(chosen) - 1, 0)):
         for checkpoint, error in (("embedding", 0), ("layer_0_output", 0), ("logits", nudge)):

@@ -179,6 +179,9 @@ class LintTest(unittest.TestCase):
             "of the arch": lambda header: header["model"].update(arch="gpt2"),
             "of the type": lambda header: header["model"].update(type="F32"),
             "another prompt": lambda header: header["tokens"].append(1),
+            "of Assay's own engine": lambda header: header.update(engine="assay"),
+            "of math 'float32'": lambda header: header.update(math="float32"),
+            "of math None": lambda header: header.pop("math"),
             "is not a header": lambda header: header.pop("assay"),
         }
         whole = (self.model / "q8_0.jsonl").read_text()

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <set>
 #include <utility>
@@ -29,6 +30,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kConfig[] = "config.json";
+constexpr char kOtherModels[] = "the folder is incomplete, or config.json is another model's";
+constexpr char kUnasked[] = "is there, and config.json does not ask for it";
 
 bool is_there(const fs::path& path) {
   std::error_code failed;
@@ -223,21 +226,29 @@ class TensorList {
   }
 
   [[noreturn]] void missing(const std::string& name) const {
-    throw Error(fmt::format("tensor '{}' is missing", name), folder_,
-                "the folder is incomplete, or config.json is another model's");
+    throw Error(fmt::format("tensor '{}' is missing", name), folder_, kOtherModels);
   }
 
   void check_has(const OpSpec& op, const std::string& from, const std::string& to) const {
-    if (op.kind == OpKind::kSelect || op.kind == OpKind::kAdd) return;  // may do without
     const std::string name = to + std::string(op.tensor);
+    if (op.kind == OpKind::kSelect || op.kind == OpKind::kAdd) {  // may do without
+      const bool asked = !config_.model->choice_bias || has_bias(config_, op);
+      if (asked || !names_.contains(name + std::string(config_.architecture->choice_bias_suffix)))
+        return;
+      weights_.fail(from + std::string(hf_module(*config_.model, op.tensor_name())), kUnasked,
+                    kOtherModels);
+    }
     if (has_state(op.kind) || op.suffix != kWeightSuffix) {
       return check_has_parameters(op, from, to);
     }
     const std::string_view known = hf_module(*config_.model, op.tensor);
     const std::string module = from + std::string(known.empty() ? op.tensor : known);
     if (!names_.contains(name + ".weight")) missing(module + ".weight");
-    const bool biased = op.bias != Presence::kNever && has_bias(config_, op);
-    if (biased && !names_.contains(name + ".bias")) missing(module + ".bias");
+    if (op.bias == Presence::kNever) return;
+    const bool has = names_.contains(name + ".bias");
+    if (has == has_bias(config_, op)) return;
+    if (!has) missing(module + ".bias");
+    weights_.fail(module + ".bias", kUnasked, kOtherModels);
   }
 
   // That are no modules' weights.
@@ -264,8 +275,7 @@ class TensorList {
     if (rows == config_.n_vocab) return;
     throw Error(
         fmt::format("vocab_size is {}, and the embedding has {} rows", config_.n_vocab, rows),
-        (fs::path(folder_) / kConfig).string(),
-        "the folder is incomplete, or config.json is another model's");
+        (fs::path(folder_) / kConfig).string(), kOtherModels);
   }
 
   void add_output() {
@@ -308,6 +318,32 @@ class TensorList {
           require(op, "", "");
         }
       }
+    }
+  }
+
+  // What config.json says of the tensors by which this architecture's layers differ: a layer that
+  // has another one, or lacks it, would be computed as another network's.
+  void check_variants(int64_t layer, const std::function<bool(std::string_view)>& has) const {
+    std::set<std::string_view> stems;
+    const auto add_optional = [&](std::span<const OpSpec> ops) {
+      for (const OpSpec& op : ops) {
+        if (op.if_present) stems.insert(op.tensor);
+      }
+    };
+    add_optional(config_.architecture->layer);
+    for (const LayerVariant& variant : config_.architecture->variants) {
+      add_optional(variant.ops);
+      for (const auto stem : {variant.tensor, variant.also, variant.without}) stems.insert(stem);
+    }
+    for (const std::string_view stem : stems) {
+      const bool is_shared = stem == "ffn_gate_shexp" || stem == "ffn_up_shexp";
+      if (is_shared && !has_part(config_, layer, "ffn_gate_inp")) continue;
+      if (has(stem) == stated_part(config_, layer, stem).value_or(has(stem))) continue;
+      const std::string_view module = hf_module(*config_.model, stem);
+      throw Error(fmt::format("layer {} {} {}{}, which {} {}", layer, has(stem) ? "has" : "lacks",
+                              module.empty() ? stem : module, kWeightSuffix, kConfig,
+                              has(stem) ? "does not ask for" : "asks for"),
+                  folder_, kOtherModels);
     }
   }
 
@@ -356,6 +392,7 @@ class TensorList {
                               config_.parallel_residual),
                   folder_);
     }
+    check_variants(layer, has);
     const auto is_true = [&](std::string_view key) {
       return key == "use_parallel_residual" && config_.parallel_residual;
     };

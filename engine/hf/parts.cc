@@ -50,6 +50,10 @@ void read_biases(const ConfigObject& object, const HfConfig& config, HfParts& pa
     if (has && op != nullptr && op->bias == Presence::kNever) {
       object.refuse(key, "does not belong to this model_type");
     }
+    const bool is_read = object.default_of(key) != nullptr;
+    if (!has && is_read && op != nullptr && op->bias == Presence::kAlways) {
+      object.refuse(key, "asks for what Assay does not compute");
+    }
     return has;
   };
   // q of latent attention has one in its first product only.
@@ -159,7 +163,7 @@ HfParts read_parts(const ConfigObject& object, const HfConfig& config) {
   return parts;
 }
 
-bool has_part(const HfConfig& config, int64_t layer, std::string_view tensor) {
+std::optional<bool> stated_part(const HfConfig& config, int64_t layer, std::string_view tensor) {
   const HfParts& parts = config.parts;
   if (tensor == "ffn_gate_inp") return parts.experts[static_cast<size_t>(layer)];
   if (tensor == "ffn_norm") return !config.parallel_residual;
@@ -184,7 +188,11 @@ bool has_part(const HfConfig& config, int64_t layer, std::string_view tensor) {
   if (tensor == "attn_sinks" && config.model->windowed_sinks) {
     return config.windowed[static_cast<size_t>(layer)];
   }
-  return true;
+  return std::nullopt;
+}
+
+bool has_part(const HfConfig& config, int64_t layer, std::string_view tensor) {
+  return stated_part(config, layer, tensor).value_or(true);
 }
 
 bool is_of_other_layers(const HfConfig& config, const OpSpec& op, int64_t layer) {

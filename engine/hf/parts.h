@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "engine/hf/config.h"
@@ -20,7 +21,10 @@ HfParts read_parts(const ConfigObject& object, const HfConfig& config);
 // Whether transformers takes the embedding as output matrix where config.json does not say.
 
 // Whether the layer has the tensor, of those that an architecture's layers or their variants name
-// (OpSpec::tensor), by what config.json says.
+// (OpSpec::tensor), by what config.json says; nothing where it does not say.
+std::optional<bool> stated_part(const HfConfig& config, int64_t layer, std::string_view tensor);
+
+// The same, where each layer has what config.json does not say.
 bool has_part(const HfConfig& config, int64_t layer, std::string_view tensor);
 
 // Whether the op has a bias, likewise.

@@ -46,8 +46,11 @@ std::vector<int> in_order(int count) {
 // other rows every angle would turn the wrong pair.
 TEST_F(HfFolder, LlamaRowsOfQAndKBecomeNeighbours) {
   HfTensors tensors = llama();
-  tensors["model.layers.0.self_attn.q_proj.bias"] = {{8}};
-  const Gguf gguf = open(llama_config(), tensors);
+  for (const char* name : {"q", "k", "v", "o"}) {
+    const bool is_wide = *name == 'q' || *name == 'o';
+    tensors[fmt::format("model.layers.0.self_attn.{}_proj.bias", name)] = {{is_wide ? 8 : 4}};
+  }
+  const Gguf gguf = open(llama_config(R"(, "attention_bias": true)"), tensors);
   EXPECT_THAT(rows_of(gguf, "blk.0.attn_q.weight"), ElementsAre(0, 2, 1, 3, 4, 6, 5, 7));
   EXPECT_THAT(floats(gguf, "blk.0.attn_q.bias"), ElementsAre(0, 2, 1, 3, 4, 6, 5, 7));
   EXPECT_THAT(rows_of(gguf, "blk.0.attn_k.weight"), ElementsAre(0, 2, 1, 3));
@@ -412,6 +415,26 @@ TEST_F(HfFolder, WhatTheConfigAsksForIsThere) {
   tensors["model.embed_tokens.weight"].shape = {2, 8};
   EXPECT_THAT(refusal(llama_config(), tensors),
               HasSubstr("vocab_size is 3, and the embedding has 2 rows"));
+}
+
+// Breaks if a model were run with a bias or a norm that its config.json switches off: transformers
+// leaves such tensors out.
+TEST_F(HfFolder, WhatTheConfigDoesNotAskForIsRefused) {
+  HfTensors tensors = llama();
+  tensors["model.layers.0.self_attn.q_proj.bias"] = {{8}};
+  EXPECT_THAT(refusal(llama_config(), tensors),
+              HasSubstr("q_proj.bias' is there, and config.json does not ask for it"));
+  tensors = llama();
+  tensors.erase("model.layers.0.post_attention_layernorm.weight");
+  tensors.erase("lm_head.weight");
+  const std::string normed = R"(, "layer_norm_eps": 1e-5, "use_qk_norm": true)";
+  EXPECT_THAT(refusal(llama_config(normed, "cohere"), tensors),
+              HasSubstr("layer 0 lacks self_attn.k_norm.weight, which config.json asks for"));
+  tensors["model.layers.0.self_attn.q_norm.weight"] = {{2, 4}};
+  tensors["model.layers.0.self_attn.k_norm.weight"] = {{1, 4}};
+  EXPECT_EQ(refusal(llama_config(normed, "cohere"), tensors), "");
+  EXPECT_THAT(refusal(llama_config(R"(, "layer_norm_eps": 1e-5)", "cohere"), tensors),
+              HasSubstr("layer 0 has self_attn.k_norm.weight, which config.json does not ask for"));
 }
 
 }  // namespace

@@ -76,5 +76,16 @@ TEST(HfOpt, RefusesTheNormsAndEmbeddingOfItsSmallModel) {
               ThrowsMessage<Error>(HasSubstr("key 'word_embed_proj_dim' is not hidden_size")));
 }
 
+// Breaks if biases that a class always computes here were computed although config.json switches
+// them off.
+TEST(HfBiases, ThoseThatAreAlwaysComputedCannotBeSwitchedOff) {
+  const std::string experts = R"(, "head_dim": 4, "num_local_experts": 4, "sliding_window": 4)";
+  EXPECT_TRUE(small_config("gpt_oss", experts).parts.qkv_bias);
+  EXPECT_THAT([&] { small_config("gpt_oss", experts + R"(, "attention_bias": false)"); },
+              ThrowsMessage<Error>(HasSubstr("key 'attention_bias' asks for what Assay does not")));
+  // Its class does not have the key.
+  EXPECT_FALSE(small_config("qwen2", R"(, "attention_bias": false)").parts.qkv_bias);
+}
+
 }  // namespace
 }  // namespace assay

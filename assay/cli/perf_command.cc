@@ -100,6 +100,12 @@ int run(const PerfArguments& arguments) {
   if (judged.speed.too_few_pairs()) {
     return refuse(Error(too_few_pairs_text(judged.speed), arguments.head));
   }
+  if (const size_t unpaired = judged.speed.unpaired.size(); unpaired > 0) {
+    return refuse(Error(fmt::format("has more or fewer repetitions than the base of {}, such as "
+                                    "{}: those without a partner may be slower",
+                                    count_of(unpaired, "benchmark"), judged.speed.unpaired.front()),
+                        arguments.head, "run both with the same --benchmark_repetitions"));
+  }
   const std::string unsure = unsure_text(judged.speed);
   if (!unsure.empty()) print_warning(arguments.head + ": " + unsure);
   return kInParity;

@@ -152,6 +152,7 @@ void note_differences(const BenchFile& base, const BenchFile& head, PerfComparis
   for (const auto& [name, times] : base.times) {
     const auto other = head.times.find(name);
     if (other == head.times.end() || other->second.size() == times.size()) continue;
+    comparison.unpaired.push_back(name);
     comparison.notes.push_back(fmt::format(
         "{} has {} repetitions in the base, {} in the head: what has no partner is left out", name,
         times.size(), other->second.size()));

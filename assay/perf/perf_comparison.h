@@ -41,8 +41,9 @@ struct PerfComparison {
   PerfVerdict verdict = PerfVerdict::kUnsure;  // the worst of the results
   std::vector<PerfResult> results;             // SLOW first, then by name
   std::vector<std::string> only_base;
-  std::vector<std::string> missing;  // of only_base, what options.allow_missing does not name
-  std::vector<std::string> skipped;  // by the head, and measured in the base: "NAME (why)"
+  std::vector<std::string> missing;   // of only_base, what options.allow_missing does not name
+  std::vector<std::string> unpaired;  // measured another number of times in the head
+  std::vector<std::string> skipped;   // by the head, and measured in the base: "NAME (why)"
   std::vector<std::string> only_head;
   std::vector<std::string> notes;  // what else a reader must know, a sentence each
 
@@ -53,7 +54,9 @@ struct PerfComparison {
   bool too_few_pairs(const PerfResult& result) const;
   bool too_few_pairs() const;
   // Whether each benchmark of the base has an answer.
-  bool complete() const { return skipped.empty() && missing.empty() && !too_few_pairs(); }
+  bool complete() const {
+    return skipped.empty() && missing.empty() && unpaired.empty() && !too_few_pairs();
+  }
 };
 
 // Pairs the repetitions of each benchmark in the order of the files: the i-th of base with the i-th

@@ -200,6 +200,7 @@ void PerfJson::write(const SpeedAndAccuracy& judged, const ReportContext&,
     top.array("skipped", speed.skipped);
     top.array("only_base", speed.only_base);
     top.array("missing", speed.missing);
+    top.array("unpaired", speed.unpaired);
     top.array("only_head", speed.only_head);
     top.array("notes", speed.notes);
   });

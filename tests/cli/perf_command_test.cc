@@ -92,6 +92,34 @@ TEST_F(PerfCommand, TooFewPairsForWhatSeemsSlowerAreNotComparable) {
   EXPECT_THAT(one.err, testing::HasSubstr("1 pair is too few to tell whether it is slower"));
 }
 
+// What would break: a head that is three times as slow from its 13th repetition on, judged by the
+// twelve that the base has too.
+TEST_F(PerfCommand, RepetitionsThatOnlyOneFileHasAreNotLeftOut) {
+  const auto text = [](int fast, int slow) {
+    std::string entries;
+    for (int i = 0; i < fast + slow; ++i) {
+      entries += (i > 0 ? "," : "") + entry("add", i < fast ? 100 : 300);
+    }
+    return R"({"context": {}, "benchmarks": [)" + entries + "]}";
+  };
+  const std::string base = put("base.json", text(12, 0));
+  const std::string longer = put("longer.json", text(12, 12));
+  EXPECT_EQ(run({"perf", base, put("same.json", text(12, 0))}).exit_code, 0);
+  for (const auto& [from, to] : {std::pair(base, longer), {longer, base}}) {
+    const Outcome outcome = run({"perf", from, to});
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.out, testing::HasSubstr("what has no partner is left out"));
+    EXPECT_EQ(outcome.err, "assay: " + to +
+                               ": has more or fewer repetitions than the base of 1 benchmark, such "
+                               "as add: those without a partner may be slower; run both with the "
+                               "same --benchmark_repetitions\n");
+    EXPECT_THAT(run({"perf", from, to, "--json"}).out,
+                testing::AllOf(testing::HasSubstr(R"("pass":false)"),
+                               testing::HasSubstr(R"("unpaired":["add"])")));
+  }
+  EXPECT_EQ(run({"perf", base, put("slow.json", text(0, 13))}).exit_code, 1);
+}
+
 // What would break: times that vary by a third, in which a slowdown of a tenth hides, read as a
 // pass.
 TEST_F(PerfCommand, WhatIsUnsureIsSaidNotToBeShown) {

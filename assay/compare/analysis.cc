@@ -16,6 +16,7 @@
 #include "assay/log/log_reader.h"
 #include "assay/log/run_files.h"
 #include "base/error.h"
+#include "model/architecture.h"
 
 namespace assay {
 namespace {
@@ -91,6 +92,7 @@ class Analyzer {
     analysis_.suspicions.insert(analysis_.suspicions.begin(), odd.begin(), odd.end());
     drop_first_positions();
     drop_unchanged_heads();
+    drop_repeated_norms();
     add_missing_records();
     finish();
     return std::move(analysis_);
@@ -189,6 +191,32 @@ class Analyzer {
                             (output.op == "attn" && one.of_token_idx < one.token_idx);
       return is_input && input.layer == output.layer && pairs.contains({input.op, output.op});
     });
+  }
+
+  // A norm without weights gives what it is given if that is normalised already: an embedding that
+  // has a norm of its own.
+  void drop_repeated_norms() {
+    std::erase_if(analysis_.suspicions, [&](const Suspicion& one) {
+      if (one.kind != SuspicionKind::kRepeat || one.of_token_idx != one.token_idx) return false;
+      const CheckpointName& input = checkpoint_of(one.of_checkpoint);
+      const CheckpointName& output = checkpoint_of(one.checkpoint);
+      return input.layer < 0 && input.name == "embedding" && output.layer == 0 &&
+             normalises_again(output.op);
+    });
+  }
+
+  // Whether it is such a norm of the first layer in the architecture that the header names, or in
+  // any.
+  bool normalises_again(const std::string& op) const {
+    const auto found = find_checkpoint(op, true);
+    const Architecture* named =
+        analysis_.header ? find_architecture(analysis_.header->model.arch) : nullptr;
+    return found && std::ranges::any_of(architectures(), [&](const Architecture& architecture) {
+             if (named != nullptr && named != &architecture) return false;
+             const OpSpec* spec = find_spec(architecture.layer, *found);
+             return architecture.embedding_norm && spec != nullptr && spec->kind == OpKind::kNorm &&
+                    spec->tensor.empty() && spec->in[0] == Checkpoint::kOutput;
+           });
   }
 
   void add_missing_records() {

@@ -195,5 +195,23 @@ TEST_F(AnalyzeCommand, SeveralLogsGiveARateEach) {
   EXPECT_EQ(json["logs"][1]["garbage_rate"].GetDouble(), 1);
 }
 
+// Breaks if nanochat's first norm were accused, which has no weights and normalises an embedding
+// that is normalised already, or the same of another network or layer passed.
+TEST_F(AnalyzeCommand, StrictAcceptsANormOfANorm) {
+  const std::vector<float> values = {1, -2, 3.5, 0.25, -5, 6, 0.5, 8};
+  const auto code_of = [&](const std::string& arch, const std::string& input, const char* norm) {
+    const std::string header = R"({"assay":1,"model":{"arch":")" + arch + "\"}}\n";
+    const std::string log =
+        put("norms.jsonl", header + line(input, 2, values) + line(norm, 2, values));
+    return run({"analyze", "--strict", log}).exit_code;
+  };
+  EXPECT_EQ(code_of("nanochat", "embedding", "layer_0_attn_norm"), 0);
+  EXPECT_EQ(code_of("", "embedding", "layer_0_attn_norm"), 0);
+  EXPECT_EQ(code_of("llama", "embedding", "layer_0_attn_norm"), 1);
+  EXPECT_EQ(code_of("bloom", "embedding", "layer_0_attn_norm"), 1) << "its norms have weights";
+  EXPECT_EQ(code_of("nanochat", "embedding", "layer_0_ffn_norm"), 1) << "which is of a sum";
+  EXPECT_EQ(code_of("nanochat", "layer_0_output", "layer_1_attn_norm"), 1);
+}
+
 }  // namespace
 }  // namespace assay

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <map>
 #include <string_view>
 
 #include "base/error.h"
@@ -54,10 +53,14 @@ rapidjson::Document class_defaults(const std::string& model_type, bool with_size
   return own;
 }
 
-const TextPart* find_text_part(const std::string& model_type) {
+const std::map<std::string, TextPart>& text_parts() {
   static const std::map<std::string, TextPart> parts = read_text_parts();
-  const auto found = parts.find(model_type);
-  return found == parts.end() ? nullptr : &found->second;
+  return parts;
+}
+
+const TextPart* find_text_part(const std::string& model_type) {
+  const auto found = text_parts().find(model_type);
+  return found == text_parts().end() ? nullptr : &found->second;
 }
 
 }  // namespace assay

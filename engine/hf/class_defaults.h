@@ -2,6 +2,7 @@
 
 #include <rapidjson/document.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct TextPart {
   std::vector<std::string> others;  // what names of tensors begin with that are not the text's
 };
 
+// By model_type.
+const std::map<std::string, TextPart>& text_parts();
 // Null for other kinds.
 const TextPart* find_text_part(const std::string& model_type);
 

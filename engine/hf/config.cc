@@ -398,7 +398,7 @@ HfConfig read_hf_config(const std::string& json, const std::string& where) {
   HfConfig config;
   config.text_part = find_text_part(whole.text({"model_type"}, ""));
   const bool is_flat =
-      config.text_part != nullptr && config.text_part->flat && !whole.states(kTextConfig);
+      config.text_part != nullptr && config.text_part->flat && whole.find(kTextConfig) == nullptr;
   const bool is_part = config.text_part != nullptr && !is_flat;
   if (is_part && whole.find(kTextConfig) == nullptr) {
     whole.refuse(kTextConfig, "is missing", kConfigHint);
@@ -464,6 +464,7 @@ std::string hf_model_types() {
     if (!names.empty()) names += ", ";
     names += model.model_type;
   }
+  for (const auto& part : text_parts()) names += ", " + part.first;
   return names;
 }
 

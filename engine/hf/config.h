@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "engine/gguf.h"
-#include "engine/hf/class_defaults.h"
 #include "kernels/calls.h"
 #include "model/architecture.h"
 #include "model/hf_names.h"
 
 namespace assay {
+
+struct TextPart;  // class_defaults.h
 
 // The tensors that layers may have or do without, by what config.json says; the tensors of a folder
 // show the same, and count there.
@@ -95,7 +96,8 @@ HfConfig read_hf_config(const std::string& json, const std::string& where);
 inline constexpr int64_t kMaxConfigBytes = int64_t{1} << 20;
 inline constexpr char kConfigHint[] = "give a model's config.json as the hub has it";
 
-// The values of `model_type` that can be read, for messages: "llama, mistral, ...".
+// The values of `model_type` that can be read, those of text before others, for messages: "llama,
+// mistral, ...".
 std::string hf_model_types();
 
 }  // namespace assay

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/json_file.h"
+#include "engine/hf/class_defaults.h"
 #include "engine/hf/config.h"
 #include "engine/hf/expert_tensors.h"
 #include "engine/hf/keys.h"

@@ -93,6 +93,7 @@ class Analyzer {
     drop_first_positions();
     drop_unchanged_heads();
     drop_repeated_norms();
+    drop_single_experts();
     add_missing_records();
     finish();
     return std::move(analysis_);
@@ -176,20 +177,65 @@ class Analyzer {
   // they are, parts of each head begin with the first one's, and attention may be on one token
   // alone.
   void drop_unchanged_heads() {
-    static const std::set<std::pair<std::string, std::string>> pairs = {{"q", "q_rope"},
-                                                                        {"k", "k_rope"},
-                                                                        {"kv_b", "k"},
-                                                                        {"v", "attn"},
-                                                                        {"kv_b", "k_rope"},
-                                                                        {"q_and_gate", "q"},
-                                                                        {"linear_ba", "linear_b"}};
+    static const std::set<std::pair<std::string, std::string>> pairs = {
+        {"kv_b", "k"}, {"kv_b", "k_rope"}, {"q_and_gate", "q"}, {"linear_ba", "linear_b"}};
     std::erase_if(analysis_.suspicions, [&](const Suspicion& one) {
       if (one.kind != SuspicionKind::kRepeat || !one.is_of_head) return false;
       const CheckpointName& input = checkpoint_of(one.of_checkpoint);
       const CheckpointName& output = checkpoint_of(one.checkpoint);
       const bool is_input = one.of_token_idx == one.token_idx ||
                             (output.op == "attn" && one.of_token_idx < one.token_idx);
-      return is_input && input.layer == output.layer && pairs.contains({input.op, output.op});
+      return is_input && input.layer == output.layer &&
+             (pairs.contains({input.op, output.op}) || turns_into(input.op, output.op));
+    });
+  }
+
+  // The sum of a token's experts, where it has one and its weight is on what that reads, is what
+  // the expert gives.
+  void drop_single_experts() {
+    std::erase_if(analysis_.suspicions, [&](const Suspicion& one) {
+      if (one.kind != SuspicionKind::kRepeat || one.of_token_idx != one.token_idx) return false;
+      const CheckpointName& input = checkpoint_of(one.of_checkpoint);
+      const CheckpointName& output = checkpoint_of(one.checkpoint);
+      return input.layer == output.layer && any_op(output.op, [&](const OpSpec& op) {
+               return op.kind == OpKind::kMix && op.n_inputs == 1 &&
+                      checkpoint_op(op.in[0]) == input.op;
+             });
+    });
+  }
+
+  // Whether an op rotates `input` and gives `output`, or attends to it.
+  bool turns_into(const std::string& input, const std::string& output) const {
+    return any_op(output, [&](const OpSpec& op) {
+      const size_t read = op.kind == OpKind::kAttention ? 2 : 0;
+      if (op.kind != OpKind::kRope && op.kind != OpKind::kAttention) return false;
+      return checkpoint_op(op.in[read]) == input || is_before_norm(input, op.in[read]);
+    });
+  }
+
+  // Whether `normed` is `input` in files that lack the norm between them.
+  bool is_before_norm(const std::string& input, Checkpoint normed) const {
+    return any_op(std::string(checkpoint_op(normed)), [&](const OpSpec& op) {
+      return op.if_present && checkpoint_op(op.in[0]) == input;
+    });
+  }
+
+  // Whether `is` holds for an op that gives `output` in a layer of the architecture that the header
+  // names, or of any.
+  template <typename Predicate>
+  bool any_op(const std::string& output, const Predicate& is) const {
+    const auto found = find_checkpoint(output, true);
+    if (!found) return false;
+    const Architecture* named =
+        analysis_.header ? find_architecture(analysis_.header->model.arch) : nullptr;
+    return std::ranges::any_of(architectures(), [&](const Architecture& architecture) {
+      if (named != nullptr && named != &architecture) return false;
+      const auto has = [&](std::span<const OpSpec> layer) {
+        const OpSpec* op = find_spec(layer, *found);
+        return op != nullptr && is(*op);
+      };
+      return has(architecture.layer) ||
+             std::ranges::any_of(architecture.variants, has, &LayerVariant::ops);
     });
   }
 
@@ -232,11 +278,9 @@ class Analyzer {
   }
 
   bool is_unchanged_at_first_position(int32_t input, int32_t output) const {
-    static const std::set<std::pair<std::string, std::string>> pairs = {
-        {"q", "q_rope"}, {"k", "k_rope"}, {"v", "attn"}};
     const CheckpointName& a = checkpoint_of(input);
     const CheckpointName& b = checkpoint_of(output);
-    return a.layer == b.layer && (pairs.contains({a.op, b.op}) || pairs.contains({b.op, a.op}));
+    return a.layer == b.layer && (turns_into(a.op, b.op) || turns_into(b.op, a.op));
   }
 
   void note_sizes(const Record& record, const std::vector<Garbage>& found) {

@@ -82,6 +82,13 @@ bool is_constant(std::span<const float> values) {
   });
 }
 
+// Whether it holds the positions that attention may see: those that others chose too, as ranges,
+// and -1 in places of a token that has fewer.
+bool is_indexed(const std::string& checkpoint) {
+  const CheckpointName name = parse_checkpoint_name(checkpoint);
+  return name.layer >= 0 && name.op == checkpoint_op(assay::Checkpoint::kIndexed);
+}
+
 // Of a record without values: whether what it states is of a tensor of zeros.
 bool states_zeros(const Record& record) {
   if (record.n == 0 || (record.summary && record.summary->nonfinite > 0)) return false;
@@ -171,6 +178,11 @@ void Forensics::add(const Record& record, int32_t checkpoint, const std::vector<
   const std::span<const float> values = record.values;
   if (values.empty() && !record.summary && !record.sketch && record.top.empty()) {
     suspicions_.push_back({SuspicionKind::kEmpty, checkpoint, record.token_idx, 0, 0});
+  }
+  if (is_indexed(record.checkpoint)) {
+    find_contradiction(record, checkpoint, found);
+    find_conflict(record, checkpoint);
+    return;
   }
   if (values.size() >= 2 && is_constant(values)) {
     find_constants(record, checkpoint);

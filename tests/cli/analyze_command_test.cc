@@ -213,5 +213,36 @@ TEST_F(AnalyzeCommand, StrictAcceptsANormOfANorm) {
   EXPECT_EQ(code_of("nanochat", "layer_0_output", "layer_1_attn_norm"), 1);
 }
 
+// Breaks if right logs were accused of what their networks do: positions that two layers choose
+// alike, one expert whose weight is on what it reads, a rotation by nothing or attention to one
+// token behind a norm.
+TEST_F(AnalyzeCommand, StrictAcceptsWhatOpsGiveBack) {
+  const std::vector<float> values = {1, -2, 3.5, 0.25, -5, 6, 0.5, 8};
+  const auto code_of = [&](const std::string& arch, const std::string& records) {
+    const std::string header = R"({"assay":1,"model":{"arch":")" + arch + "\"}}\n";
+    return run({"analyze", "--strict", put("back.jsonl", header + records)}).exit_code;
+  };
+  const auto pair = [&](const char* input, const char* output, int64_t token_idx,
+                        const char* more = "") {
+    return line(input, token_idx, values, more) + line(output, token_idx, values, more);
+  };
+  const std::vector<float> chosen = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,
+                                     -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+  const std::string indexed = line("layer_0_indexed", 9, chosen) +
+                              line("layer_0_indexed", 10, chosen) +
+                              line("layer_1_indexed", 10, chosen);
+  EXPECT_EQ(code_of("deepseek32", indexed), 0);
+  EXPECT_EQ(code_of("deepseek32", indexed + line("layer_1_indexed", 10, values)), 1) << "conflict";
+  EXPECT_EQ(code_of("deepseek32", line("layer_0_q", 9, chosen)), 1);
+  EXPECT_EQ(code_of("llama4", pair("layer_1_expert_out", "layer_1_routed_out", 3)), 0);
+  EXPECT_EQ(code_of("qwen2moe", pair("layer_1_expert_out", "layer_1_routed_out", 3)), 1);
+  EXPECT_EQ(code_of("qwen3", pair("layer_1_q_norm", "layer_1_q_rope", 1)), 0);
+  EXPECT_EQ(code_of("qwen3", pair("layer_1_q_norm", "layer_1_q_rope", 2)), 1);
+  EXPECT_EQ(code_of("qwen3", pair("layer_1_q", "layer_1_q_rope", 1)), 1) << "which has a norm";
+  EXPECT_EQ(code_of("stablelm", pair("layer_1_q", "layer_1_q_rope", 1)), 0) << "which may have one";
+  EXPECT_EQ(code_of("gemma4", pair("layer_1_v_norm", "layer_1_attn", 3, R"(,"n":100)")), 0);
+  EXPECT_EQ(code_of("gemma4", pair("layer_1_v_norm", "layer_1_attn", 3)), 1);
+}
+
 }  // namespace
 }  // namespace assay

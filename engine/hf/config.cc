@@ -24,6 +24,7 @@
 #include "engine/hf/windowed_heads.h"
 #include "engine/hf/windows.h"
 #include "engine/model_config.h"
+#include "engine/rope_sections.h"
 #include "model/hyperparameter_keys.h"
 
 namespace assay {
@@ -315,7 +316,11 @@ void read_rotation(const ConfigObject& object, HfConfig& config, Keys& keys) {
   }
   if (config.architecture->rope_sections != RopeSections::kNone) {
     keys.wholes(hyperparameter::kRopeSections, rope.sections);
-    keys.own_flag(hyperparameter::own::kTurnsAllPairs, true);
+    const std::vector<int64_t> sections(rope.sections.begin(), rope.sections.end());
+    for (int64_t pair = 0; pair < rope.dimensions / 2; ++pair) {
+      if (is_turned_in_text(sections, config.architecture->rope_sections, pair)) continue;
+      keys.own_flag(hyperparameter::own::kTurnsAllPairs, true);
+    }
   }
   if (config.architecture->rope_long_short || config.architecture->temperature ||
       rope.scaling == "yarn") {

@@ -30,7 +30,8 @@ std::span<const OpSpec> step_at(std::span<const OpSpec> ops, size_t first) {
 }  // namespace
 
 LayerPlan::LayerPlan(const LayerConfig& layer, const ModelConfig& config)
-    : buffers_{config.embedding_length} {
+    : buffers_{
+          config.width(reads(layer.ops, Checkpoint::kOutput) ? Width::kStreams : Width::kHidden)} {
   const std::span<const OpSpec> ops = layer.ops;
   for (size_t i = 0; i < ops.size();) {
     steps_.push_back(step_at(ops, i));
@@ -51,7 +52,8 @@ LayerPlan::LayerPlan(const LayerConfig& layer, const ModelConfig& config)
 
 void LayerPlan::place(const OpSpec& op, int64_t width, std::span<const OpSpec> later) {
   if (op.out == Checkpoint::kOutput) {
-    if (!may_overwrite_input(op.kind) || !later.empty()) {
+    const bool ends_layer = may_overwrite_input(op.kind) || op.kind == OpKind::kStreams;
+    if (!ends_layer || !later.empty()) {
       throw std::logic_error("a layer must end with an addition");
     }
     return;  // buffer 0

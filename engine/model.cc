@@ -176,11 +176,10 @@ class TensorBinder {
     return result;
   }
 
-  // `width` numbers, divided by the root of that.
-  Norm norm_over_root(const std::string& name, int64_t width) {
+  // `width` numbers, divided by `divisor`.
+  Norm divided_norm(const std::string& name, int64_t width, double divisor) {
     std::vector<float>& values = floats_.emplace_back(vector(name, width));
-    const double root = std::sqrt(static_cast<double>(width));
-    for (float& value : values) value = static_cast<float>(static_cast<double>(value) / root);
+    for (float& value : values) value = static_cast<float>(static_cast<double>(value) / divisor);
     return {values.data()};
   }
 
@@ -284,6 +283,9 @@ void bind_of_model(TensorBinder& binder, const OpSpec& op, int64_t number,
   const int64_t length = config.ple_length;
   if (op.kind == OpKind::kNorm) {
     layer.norm(op.out) = binder.norm(name, length, length, Presence::kNever);
+  } else if (op.width == Width::kOtherStreams) {  // a matrix for each
+    layer.linear(op.out) = binder.experts(name, config.embedding_length, config.embedding_length,
+                                          config.n_streams - 1, Presence::kNever);
   } else if (op.kind == OpKind::kLinear) {
     const Linear all =
         binder.linear(name, config.n_layers * length, config.embedding_length, Presence::kNever);
@@ -321,9 +323,13 @@ Layer bind_layer(TensorBinder& binder, int64_t number, const ModelConfig& config
     }
     if (first.kind == OpKind::kNorm && first.tensor.empty()) {
       layer.norm(first.out).weight = binder.ones(width(first.weight_width()));
-    } else if (first.kind == OpKind::kNorm && first.over_root) {
+    } else if (first.kind == OpKind::kNorm && (first.over_root || first.over_width)) {
+      const int64_t length = width(first.weight_width());
+      const auto count = static_cast<double>(length);
+      const std::string of_weights =
+          first.suffix == kWeightSuffix ? name + ".weight" : prefix + first.tensor_name();
       layer.norm(first.out) =
-          binder.norm_over_root(prefix + first.tensor_name(), width(first.weight_width()));
+          binder.divided_norm(of_weights, length, first.over_root ? std::sqrt(count) : count);
     } else if (first.kind == OpKind::kNorm) {
       layer.norm(first.out) =
           binder.norm(name, width(first.weight_width()), width(first.norm_width), first.bias);
@@ -348,6 +354,9 @@ Layer bind_layer(TensorBinder& binder, int64_t number, const ModelConfig& config
     if (first.kind == OpKind::kAdd && !first.tensor.empty() && binder.has(name + ".weight")) {
       layer.extra.scale = binder.vector(name + ".weight", 1).front();
       check_scale(layer.extra.scale, name + ".weight", path);
+    }
+    if (first.kind == OpKind::kStreams && !first.tensor.empty()) {
+      layer.extra.first_stream = binder.kept_vector(name + ".weight", width(first.width));
     }
     if (first.kind == OpKind::kConv) {
       layer.extra.conv = binder.kept_vector(name + ".weight", width(first.width) * config.conv_taps,
@@ -438,8 +447,14 @@ Model::Model(std::shared_ptr<const Gguf> gguf)
     }
   }
   if (config_.ple_length > 0) {
-    ple_embedding = binder.matrix("per_layer_token_embd.weight", config_.n_vocab,
+    ple_embedding = binder.matrix("per_layer_token_embd.weight",
+                                  architecture.short_layer_table ? 0 : config_.n_vocab,
                                   config_.n_layers * config_.ple_length);
+    if (ple_embedding.rows > config_.n_vocab) {
+      throw Error(fmt::format("tensor 'per_layer_token_embd.weight' has {} rows for {} tokens",
+                              ple_embedding.rows, config_.n_vocab),
+                  gguf_->path());
+    }
   }
   if (architecture.rope_freqs && binder.has("rope_freqs.weight")) {
     rope_factors_short = rope_factors(binder, "rope_freqs.weight", config_, gguf_->path());

@@ -3,6 +3,7 @@
 #include <array>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,7 @@ struct Extra {
   const float* dt = nullptr;             // [n_value_heads] of has_state()
   const float* skip = nullptr;           // [n_value_heads] of kSsm: SsmCall::d
   float scale = 1.0F;                    // of kOutput, which is multiplied by it
+  const float* first_stream = nullptr;   // [embedding_length] of a kStreams: StreamsCall::weight
 };
 
 // The weights of a layer's ops, by the checkpoint that each computes. Those of other ops are empty.
@@ -69,11 +71,20 @@ class Layer {
 struct Weights {
   WeightMatrix token_embedding;     // [n_vocab, embedding_length]
   WeightMatrix position_embedding;  // [positions, embedding_length]; learned positions only
-  WeightMatrix ple_embedding;       // [n_vocab, n_layers * ple_length]; where layers have their own
+  // [n_vocab or fewer, n_layers * ple_length]; where layers have their own
+  WeightMatrix ple_embedding;
   std::vector<Layer> layers;
   Norm embedding_norm;  // without weights where embeddings are not normalised
   Norm output_norm;
   Linear output;  // [n_vocab, embedding_length]; the token embedding if tied
+
+  // Whether some tokens have no row of their own in ple_embedding.
+  bool lacks_ple_rows() const { return ple_embedding.rows < token_embedding.rows; }
+  std::vector<int32_t> ple_rows(std::span<const int32_t> tokens) const {
+    std::vector<int32_t> rows(tokens.begin(), tokens.end());
+    for (int32_t& row : rows) row = row < ple_embedding.rows ? row : 0;
+    return rows;
+  }
 };
 
 // A model's weights, bound to the mapped file and checked against its hyperparameters. Matrices

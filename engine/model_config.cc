@@ -12,6 +12,8 @@
 #include "engine/rope_sections.h"
 #include "engine/routing_config.h"
 #include "engine/scores_config.h"
+#include "engine/shared_kv_config.h"
+#include "engine/streams_config.h"
 #include "engine/xielu_config.h"
 #include "model/hyperparameter_keys.h"
 
@@ -188,38 +190,6 @@ void check_window(const ConfigKeys& keys, const Architecture& architecture, int6
               "Assay runs models of this architecture with the window in all layers");
 }
 
-// How many layers, from the first on, have keys and values of their own; the others read those of
-// the last such layer that has a window as they have, or none as they.
-int64_t n_layers_with_kv(const ConfigKeys& keys, const ModelConfig& config) {
-  constexpr std::string_view kKey = hyperparameter::kSharedKvLayers;
-  if (!has_checkpoint(*config.architecture, Checkpoint::kPleInput)) return config.n_layers;
-  const int64_t shared = keys.integer(kKey, 0);
-  if (shared < 0 || shared >= config.n_layers) {
-    keys.reject(kKey, fmt::format("is {} of {} layers", shared, config.n_layers),
-                "the first has to have keys and values of its own");
-  }
-  return config.n_layers - shared;
-}
-
-int kv_layer_of(const ConfigKeys& keys, const std::vector<bool>& windowed, int64_t number,
-                int64_t n_own_kv) {
-  for (int64_t other = n_own_kv; other-- > 0;) {
-    if (windowed[static_cast<size_t>(other)] == windowed[static_cast<size_t>(number)]) {
-      return static_cast<int>(other);
-    }
-  }
-  keys.reject(hyperparameter::kSharedKvLayers,
-              fmt::format("leaves layer {} without keys and values", number),
-              "no layer before has the same window and keys of its own");
-}
-
-void check_kv(const ConfigKeys& keys, int64_t number, std::span<const OpSpec> layer) {
-  const OpSpec* attention = find_spec(layer, Checkpoint::kAttn);
-  if (attention == nullptr || find_spec(layer, attention->in[1]) != nullptr) return;
-  throw Error(fmt::format("tensor 'blk.{}.attn_k.weight' is missing", number), keys.gguf().path(),
-              fmt::format("or key '{}' is too small", keys.full(hyperparameter::kSharedKvLayers)));
-}
-
 // Of each layer, where they differ; else empty.
 std::vector<int64_t> feed_forward_lengths(const ConfigKeys& keys, const ModelConfig& config) {
   constexpr std::string_view kKey = hyperparameter::kFeedForwardLength;
@@ -285,6 +255,7 @@ void read_layers(const ConfigKeys& keys, ModelConfig& config) {
   const std::vector<bool> linear = linear_layers(keys, config);
   const int64_t n_own_kv = n_layers_with_kv(keys, config);
   const std::vector<int64_t> lengths = feed_forward_lengths(keys, config);
+  const std::vector<double> cutoffs = read_cutoffs(keys, config);
   for (int64_t i = 0; i < config.n_layers; ++i) {
     LayerConfig layer;
     if (!lengths.empty()) layer.feed_forward_length = lengths[static_cast<size_t>(i)];
@@ -298,7 +269,8 @@ void read_layers(const ConfigKeys& keys, ModelConfig& config) {
         [&](std::string_view key) {
           if (!keys.has(key)) keys.reject(key, "is missing");
           return keys.flag(key, false);
-        });
+        },
+        place_of(i, config.n_layers));
     const bool has_own_window = windowed[static_cast<size_t>(i)];
     layer.window = has_own_window ? config.sliding_window : 0;
     layer.local_rope = has_own_window && config.local_rope_freq_base > 0.0;
@@ -315,6 +287,7 @@ void read_layers(const ConfigKeys& keys, ModelConfig& config) {
     if (!linear.empty()) check_linear(keys, i, linear[static_cast<size_t>(i)], layer.ops);
     if (has_window) check_window(keys, architecture, i, layer);
     if (adds_whole) add_whole_shared_expert(layer.ops);
+    if (!cutoffs.empty()) set_cutoff(keys, cutoffs[static_cast<size_t>(i)], layer);
     const bool is_rotated = rotated[static_cast<size_t>(i)];
     if (!is_rotated) layer.ops = without_rotation(layer.ops);
     if (!is_rotated || !normed) layer.ops = without_plain_qk_norms(layer.ops);
@@ -456,6 +429,7 @@ ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
   read_routing(keys, config);
   read_heads(keys, config);
   read_linear_attention(keys, config);
+  read_streams(keys, config);
   read_norm(keys, config);
   reject_other_computations(keys, *config.architecture);
   read_activation(gguf, config);

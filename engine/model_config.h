@@ -51,6 +51,7 @@ struct LayerConfig {
   int index_layer = -1;                // whose positions it sees; -1: its own, or all
   int64_t feed_forward_length = 0;     // 0: the model's
   Xielu xielu;                         // of its activation, if that is kXielu
+  float cutoff = 0.0F;                 // of kCutoff, in deviations
   bool operator==(const LayerConfig&) const = default;
 };
 
@@ -82,6 +83,8 @@ struct ModelConfig {
   int64_t expert_feed_forward_length = 0;  // of one expert
   int64_t shared_feed_forward_length = 0;  // of the expert that all tokens use; 0: none
   int64_t ple_length = 0;  // of a token's embedding in each layer; 0: layers have none
+  int64_t n_streams = 1;   // residual streams
+  int64_t laurel_rank = 0;
   int64_t n_heads = 0;
   int64_t n_kv_heads = 0;
   int64_t head_dim = 0;
@@ -197,6 +200,16 @@ struct ModelConfig {
         return delta.key_dim;
       case Width::kPle:
         return ple_length;
+      case Width::kStreamCount:
+        return n_streams;
+      case Width::kStreamPairs:
+        return n_streams * n_streams;
+      case Width::kStreams:
+        return n_streams * embedding_length;
+      case Width::kOtherStreams:
+        return (n_streams - 1) * embedding_length;
+      case Width::kLaurel:
+        return laurel_rank;
       case Width::kSsmGroup:
         return delta.value_width() / delta.n_key_heads;
       case Width::kIndexQ:
@@ -270,6 +283,11 @@ struct ModelConfig {
   // Those of a layer in the embeddings of all layers.
   HeadParts ple_parts(int64_t layer) const {
     return {n_layers * ple_length, layer * ple_length, ple_length};
+  }
+  // What enters a layer, or what leaves the last.
+  int64_t entering_width(int64_t number) const {
+    const bool one = number == 0 || number == n_layers;
+    return one ? embedding_length : width(Width::kStreams);
   }
   // Whose keys and values a layer reads.
   int64_t kv_layer(int64_t number) const {

@@ -133,7 +133,7 @@ void Session::eval_batch(std::span<const int32_t> tokens, bool last) {
   const TokenRange asked_for = {last ? n_tokens - 1 : n_tokens, last ? 1 : 0};
   for (int layer = 0; layer < config_.n_layers; ++layer) {
     replace_input(layer, n_tokens);
-    if (layer == 0 && config_.ple_length > 0) keep_embedding(n_tokens);
+    if (layer == 0 && config_.ple_length > 0) keep_embedding(tokens);
     const bool ends = layer + 1 == config_.n_layers && !is_all_asked_for();
     for (const std::span<const OpSpec> step : plan_of_[static_cast<size_t>(layer)]->steps()) {
       run_step(step, layer, all, ends ? asked_for : all);
@@ -169,7 +169,7 @@ int32_t Session::eval_greedy(int32_t token, Probe* probe) {
 
 void Session::replace_input(int layer, int64_t n_tokens) {
   if (layer_input_ == nullptr) return;
-  const int64_t width = config_.embedding_length;
+  const int64_t width = config_.entering_width(layer);
   const size_t bytes = static_cast<size_t>(n_tokens * width) * sizeof(float);
   std::vector<float> values(static_cast<size_t>(n_tokens * width));
   memory_.download(residual_stream(), bytes, values.data());
@@ -206,8 +206,7 @@ void Session::run_step(std::span<const OpSpec> ops, int layer, const TokenRange&
       run_op(together.front(), layer, tokens);
     }
     for (const OpSpec& op : together) {
-      observe(site(op.out, layer, tokens), width(op.width, layer),
-              value(op.out, layer, tokens.first));
+      observe(site(op.out, layer, tokens), width(op.width, layer), result(op, layer, tokens.first));
     }
   }
 }
@@ -247,7 +246,7 @@ void Session::run_op(const OpSpec& op, int layer, const TokenRange& tokens) {
   if (op.kind == OpKind::kEmbedding) return run_ple_embedding(op, layer, tokens);
   const float* x = value(op.in[0], layer, tokens.first);
   const float* second = op.n_inputs > 1 ? value(op.in[1], layer, tokens.first) : nullptr;
-  float* out = value(op.out, layer, tokens.first);
+  float* out = result(op, layer, tokens.first);
   switch (op.kind) {
     case OpKind::kNorm:
       run_norm(op, layer, tokens);
@@ -299,6 +298,16 @@ void Session::run_op(const OpSpec& op, int layer, const TokenRange& tokens) {
     case OpKind::kAdd:
       run_add(op, layer, tokens);
       break;
+    case OpKind::kCutoff:
+      kernels_.run(CutoffCall{x, config_.layer(layer).cutoff, tokens.count, width(op.width, layer),
+                              out, here});
+      break;
+    case OpKind::kStreams:
+      run_streams(op, layer, tokens);
+      break;
+    case OpKind::kStreamLinear:
+      run_stream_products(op, layer, tokens);
+      break;
     case OpKind::kSelect:
     case OpKind::kWeigh:
       route(op, layer, tokens);
@@ -327,7 +336,7 @@ void Session::run_add(const OpSpec& op, int layer, const TokenRange& tokens) {
   const OpSite whole = site(op.out, layer, tokens);
   OpSite sum = whole;
   sum.finishes = scale == 1.0F;
-  float* out = value(op.out, layer, tokens.first);
+  float* out = result(op, layer, tokens.first);
   kernels_.run(AddCall{value(op.in[0], layer, tokens.first), value(op.in[1], layer, tokens.first),
                        count, out, sum,
                        op.out == Checkpoint::kFfnOut ? 1.0F : config_.residual_factor()});

@@ -125,7 +125,7 @@ class Session {
   void run_logits(int64_t first, int64_t n_tokens);
   void run_all_logits(int64_t n_tokens);
 
-  void keep_embedding(int64_t n_tokens);
+  void keep_embedding(std::span<const int32_t> tokens);
   void run_ple_embedding(const OpSpec& op, int layer, const TokenRange& tokens);
   void run_add(const OpSpec& op, int layer, const TokenRange& tokens);
   void run_attention(const OpSpec& op, int layer, const TokenRange& tokens);
@@ -133,6 +133,8 @@ class Session {
   void run_index(const OpSpec& op, int layer, const TokenRange& tokens);
   int32_t* indexed_row(int64_t token) { return indexed_.data() + token * config_.index.top_k; }
   void run_norm(const OpSpec& op, int layer, const TokenRange& tokens);
+  void run_streams(const OpSpec& op, int layer, const TokenRange& tokens);
+  void run_stream_products(const OpSpec& op, int layer, const TokenRange& tokens);
   struct Vectors {
     void* data;
     size_t bytes;
@@ -150,6 +152,11 @@ class Session {
     const LayerPlan& plan = *plan_of_[static_cast<size_t>(layer)];
     const size_t buffer = plan.buffer(checkpoint);
     return values_[buffer].data() + first * plan.buffers()[buffer];
+  }
+  // Where an op's result is to stand. What leaves a layer may be narrower than what enters it.
+  float* result(const OpSpec& op, int layer, int64_t first) {
+    if (op.out != Checkpoint::kOutput) return value(op.out, layer, first);
+    return residual_stream() + first * width(op.width, layer);
   }
   float* residual_stream() { return values_.front().data(); }
   OpSite site(Checkpoint checkpoint, int layer, const TokenRange& tokens) const {
@@ -178,7 +185,7 @@ class Session {
 
   // Activations of one batch, [batch, width], in the backend's memory.
   Buffer<int32_t> ids_;                // tokens, or positions
-  std::vector<Buffer<float>> values_;  // as plans_ say; the first is the residual stream
+  std::vector<Buffer<float>> values_;  // as plans_ say; the first is what goes from layer to layer
   Buffer<float> normed_;               // embedding_length, outside of the layers
   Buffer<float> embedding_;      // these two only where layers have embeddings: embedding_length,
   Buffer<float> ple_rows_;       // n_layers * ple_length

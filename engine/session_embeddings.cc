@@ -46,12 +46,17 @@ void Session::embed(std::span<const int32_t> tokens) {
 }
 
 // What layers with embeddings of their own read of the tokens; ids_ still has those.
-void Session::keep_embedding(int64_t n_tokens) {
+void Session::keep_embedding(std::span<const int32_t> tokens) {
+  const auto n_tokens = static_cast<int64_t>(tokens.size());
   const int64_t width = config_.embedding_length;
   OpSite part = site(Checkpoint::kPleEmbedding, 0, {0, n_tokens});
   part.finishes = false;
   kernels_.run(HeadsCall{
       residual_stream(), nullptr, {width, 0, width}, n_tokens, 1, embedding_.data(), part});
+  if (weights_.lacks_ple_rows()) {
+    const std::vector<int32_t> rows = weights_.ple_rows(tokens);
+    memory_.upload(rows.data(), rows.size() * sizeof(int32_t), ids_.data());
+  }
   kernels_.run(
       GetRowsCall{weights_.ple_embedding, ids_.data(), n_tokens, ple_rows_.data(), false, part});
 }

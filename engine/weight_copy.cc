@@ -73,7 +73,8 @@ Layer WeightCopy::copy(const Layer& layer, const LayerConfig& own, const ModelCo
   const std::span<const OpSpec> ops = own.ops;
   Layer result;
   for (const OpSpec& op : ops) {
-    if (op.kind == OpKind::kLinear || op.kind == OpKind::kExpertLinear)
+    if (op.kind == OpKind::kLinear || op.kind == OpKind::kExpertLinear ||
+        op.kind == OpKind::kStreamLinear)
       result.linear(op.out) = copy(layer.linear(op.out));
     if (op.kind == OpKind::kNorm) {
       result.norm(op.out) = copy(layer.norm(op.out), config.width(op.weight_width(), own));
@@ -89,7 +90,8 @@ Layer WeightCopy::copy(const Layer& layer, const LayerConfig& own, const ModelCo
                   copy(layer.extra.decay, config.delta.n_decays()),
                   copy(layer.extra.dt, config.delta.n_value_heads),
                   copy(layer.extra.skip, config.delta.n_value_heads),
-                  layer.extra.scale};
+                  layer.extra.scale,
+                  copy(layer.extra.first_stream, config.embedding_length)};
   return result;
 }
 

@@ -7,6 +7,7 @@
 
 #include "kernels/calls.h"
 #include "kernels/memory.h"
+#include "kernels/stream_calls.h"
 
 namespace assay {
 
@@ -48,6 +49,8 @@ class Kernels {
   virtual void run(const SsmCall& call) = 0;
   virtual void run(const ActivateCall& call) = 0;
   virtual void run(const AddCall& call) = 0;
+  virtual void run(const CutoffCall& call) = 0;
+  virtual void run(const StreamsCall& call) = 0;
   virtual void run(const SpreadCall& call) = 0;
   virtual void run(const MixCall& call) = 0;
   // These are computed in double on the host, by every backend.

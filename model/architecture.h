@@ -52,6 +52,9 @@ constexpr unsigned bit(Multiplier multiplier) {
 }
 inline constexpr unsigned kAllMultipliers = 15;
 
+// Which layer one is among all.
+enum class LayerPlace : uint8_t { kAny, kFirst, kLast, kOnly };
+
 // Another layer than the usual one, taken where all that is stated here holds.
 struct LayerVariant {
   std::span<const OpSpec> ops;
@@ -60,6 +63,7 @@ struct LayerVariant {
   std::string_view also = {};     // and this one
   std::string_view without = {};  // it lacks this one
   std::string_view key = {};      // this key is true in it
+  LayerPlace place = LayerPlace::kAny;  // it is the first, the last, or the only one
 };
 
 // Which position a pair of a head is rotated by, as rope.dimension_sections counts them: in an
@@ -102,14 +106,21 @@ struct Architecture {
                              // does not say which; 0: the file does not say so
   bool grouped_value_heads = false;  // DeltaShape::grouped
   bool own_feed_forwards = false;    // the width of a feed-forward may be a layer's own
-  bool eps_of_other_norm = false;    // files may state the eps of a norm as that of the other kind
-  bool windowed_heads = false;   // layers with a window may have heads of another size and number
-  bool value_lengths = false;    // a head's values may be of another length than its keys
-  bool value_scale = false;      // may have attention.value_scale
-  bool local_rope = false;       // layers with a window have a base of their own, and no scaling
-  double local_rope_base = 0.0;  // the default of that base; 0: as the others
-  unsigned multipliers = 0;      // which of kMultiplierKeys it honours, as bits
-  bool logits_times = false;     // kLogits multiplies; otherwise it divides
+  // Files may state a cutoff of each layer's activation, in deviations: what the first layers have
+  // where they do not, and how many these are; and altup.num_inputs (Gemma 3n). 0: none.
+  double default_cutoff = 0.0;
+  int64_t default_cutoff_layers = 0;
+  int64_t default_streams = 0;
+  // per_layer_token_embd may lack the last tokens, which have the first one's row.
+  bool short_layer_table = false;
+  bool eps_of_other_norm = false;  // files may state the eps of a norm as that of the other kind
+  bool windowed_heads = false;     // layers with a window may have heads of another size and number
+  bool value_lengths = false;      // a head's values may be of another length than its keys
+  bool value_scale = false;        // may have attention.value_scale
+  bool local_rope = false;         // layers with a window have a base of their own, and no scaling
+  double local_rope_base = 0.0;    // the default of that base; 0: as the others
+  unsigned multipliers = 0;        // which of kMultiplierKeys it honours, as bits
+  bool logits_times = false;       // kLogits multiplies; otherwise it divides
   // MiniCPM's factors where the file states none: of the embedding, that of what is added to the
   // stream times the root of the layers, and the width at which logits are not divided. 0: 1.
   double default_embedding_scale = 0.0;
@@ -152,10 +163,19 @@ struct Architecture {
 };
 
 // The ops of one layer of a file: of the first variant that applies, without ops whose tensor is
-// not there. `has_tensor` takes a name as LayerVariant has it, `is_true` a key.
+// not there. `has_tensor` takes a name as LayerVariant has it, `is_true` a key; `place` is kAny of
+// one between others.
 std::vector<OpSpec> layer_ops(const Architecture& architecture,
                               const std::function<bool(std::string_view)>& has_tensor,
-                              const std::function<bool(std::string_view)>& is_true);
+                              const std::function<bool(std::string_view)>& is_true,
+                              LayerPlace place = LayerPlace::kAny);
+
+// The place of layer `number` of so many.
+constexpr LayerPlace place_of(int64_t number, int64_t n_layers) {
+  if (n_layers == 1) return LayerPlace::kOnly;
+  if (number == 0) return LayerPlace::kFirst;
+  return number + 1 == n_layers ? LayerPlace::kLast : LayerPlace::kAny;
+}
 
 // The layer without its rotations.
 std::vector<OpSpec> without_rotation(std::span<const OpSpec> layer);
@@ -189,6 +209,9 @@ bool depends_on_tokens_alone(const Architecture& architecture, Checkpoint checkp
 std::vector<OpSpec> without_plain_qk_norms(std::span<const OpSpec> layer);
 std::vector<OpSpec> without_plain_ssm_norms(std::span<const OpSpec> layer);
 
+// The layer whose activation has no cutoff.
+std::vector<OpSpec> without_cutoff(std::span<const OpSpec> layer);
+
 // Whether it is a norm of q or k, before or behind the rotation.
 constexpr bool is_norm_of_qk(Checkpoint checkpoint) {
   return checkpoint == Checkpoint::kQNorm || checkpoint == Checkpoint::kKNorm ||
@@ -207,7 +230,7 @@ constexpr bool is_norm_of_heads(Checkpoint checkpoint) {
 }
 
 // Whether all architectures that have the checkpoint have one row of embedding_length elements a
-// token there, without heads.
+// token there, without heads; of several residual streams kOutput has one of them all.
 bool has_model_width(Checkpoint checkpoint);
 
 // All that Assay knows.

@@ -41,13 +41,15 @@ std::vector<OpSpec> without_plain_norms(std::span<const OpSpec> layer,
 
 std::vector<OpSpec> layer_ops(const Architecture& architecture,
                               const std::function<bool(std::string_view)>& has_tensor,
-                              const std::function<bool(std::string_view)>& is_true) {
+                              const std::function<bool(std::string_view)>& is_true,
+                              LayerPlace place) {
   std::span<const OpSpec> chosen = architecture.layer;
   for (const LayerVariant& variant : architecture.variants) {
     const bool applies = (variant.key.empty() || is_true(variant.key)) &&
                          (variant.without.empty() || !has_tensor(variant.without)) &&
                          (variant.tensor.empty() || has_tensor(variant.tensor)) &&
-                         (variant.also.empty() || has_tensor(variant.also));
+                         (variant.also.empty() || has_tensor(variant.also)) &&
+                         (variant.place == LayerPlace::kAny || variant.place == place);
     if (applies) {
       chosen = variant.ops;
       break;
@@ -76,6 +78,10 @@ std::vector<OpSpec> without_plain_ssm_norms(std::span<const OpSpec> layer) {
 bool has_plain_ssm_norms(const Architecture& architecture) {
   const OpSpec* norm = find_spec(architecture, Checkpoint::kSsmDtNorm);
   return norm != nullptr && norm->tensor.empty();
+}
+
+std::vector<OpSpec> without_cutoff(std::span<const OpSpec> layer) {
+  return without_op(layer, Checkpoint::kFfnCutoff);
 }
 
 OpKind kind_of(Checkpoint checkpoint) {
@@ -123,7 +129,9 @@ bool has_model_width(Checkpoint checkpoint) {
   return std::all_of(architectures().begin(), architectures().end(),
                      [&](const Architecture& architecture) {
                        const OpSpec* op = find_spec(architecture, checkpoint);
-                       return op == nullptr || op->width == Width::kHidden;
+                       // What leaves a layer may be several residual streams in one row.
+                       return op == nullptr || op->width == Width::kHidden ||
+                              (checkpoint == Checkpoint::kOutput && op->width == Width::kStreams);
                      });
 }
 

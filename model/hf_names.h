@@ -26,6 +26,7 @@ enum class HfWindow : uint8_t {
   kListed,    // no layer
   kChunked,   // it is attention_chunk_size, of the layers that are rotated
   kSixths,    // all but the first and every sixth; or sliding_window_size and a position more
+  kFifths,    // all but every fifth
   kFourths,   // all but the first and every fourth from it on
   kPrefixed,  // all but every nth, counted anew behind the leading layers without experts
 };

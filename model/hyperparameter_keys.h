@@ -125,6 +125,13 @@ inline constexpr std::string_view kIndexTypes = "attention.indexer.types";
 inline constexpr std::string_view kSharedKvLayers = "attention.shared_kv_layers";
 inline constexpr std::string_view kLayerEmbeddingLength = "embedding_length_per_layer_input";
 
+// Of several residual streams: how many, and which of them goes through the layers; and by how many
+// deviations what passes a layer's activation lies above the mean, of each layer, -infinity where
+// all passes.
+inline constexpr std::string_view kStreamCount = "altup.num_inputs";
+inline constexpr std::string_view kActiveStream = "altup.active_idx";  // else 0
+inline constexpr std::string_view kCutoffs = "activation_sparsity_scale";
+
 // Those of other architectures that ask for a computation which Assay does not do, unless they are
 // 0.
 inline constexpr std::array<std::string_view, 1> kNotComputed = {"attention.clamp_kqv"};

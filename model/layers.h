@@ -3,6 +3,7 @@
 #include <array>
 
 #include "model/architecture.h"
+#include "model/gemma3n_layers.h"
 #include "model/gemma4_layers.h"
 #include "model/layer_parts.h"
 

@@ -11,8 +11,11 @@ const OpSpec* find_spec(std::span<const OpSpec> layer, Checkpoint checkpoint) {
 }
 
 Width input_width(std::span<const OpSpec> layer, const OpSpec& op) {
-  return op.in.front() == Checkpoint::kEmbedding ? Width::kHidden
-                                                 : find_spec(layer, op.in.front())->width;
+  if (op.in.front() == Checkpoint::kEmbedding) return Width::kHidden;
+  // What enters a layer of several residual streams, of which the last gives one.
+  const bool of_streams = find_spec(layer, Checkpoint::kPredictions) != nullptr;
+  if (op.in.front() == Checkpoint::kOutput && of_streams) return Width::kStreams;
+  return find_spec(layer, op.in.front())->width;
 }
 
 std::vector<OpPlace> inputs_of(std::span<const OpSpec> layer, int n_layers, OpPlace op,

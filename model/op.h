@@ -39,6 +39,9 @@ enum class OpKind : uint8_t {
   kSpread,      // the first input times the weight of each of the token's experts
   kExpertLinear,  // as kLinear, by the matrices of each token's experts, one after the other
   kMix,           // the sum of the experts' results, times their weights where it reads these
+  kCutoff,   // what lies above the mean of a row by more than so many deviations, less that; else 0
+  kStreams,  // a step of several residual streams: StreamStep
+  kStreamLinear,  // as kLinear, of each stream behind the first by a matrix of its own
 };
 
 // Whether an op reads inputs at earlier positions, too: those from first_read_back() on.
@@ -51,6 +54,17 @@ constexpr bool reads_back(OpKind kind) {
 constexpr bool has_state(OpKind kind) {
   return kind == OpKind::kDelta || kind == OpKind::kSsm;
 }
+
+// A step of several residual streams, which stand one after the other in a row (AltUp: Baykal et
+// al. 2023; Gemma 3n). Only the first goes through attention and feed-forward.
+enum class StreamStep : uint8_t {
+  kFirst,    // the first stream, times weights where the op names a tensor
+  kJoin,     // a stream, and further ones behind it that are scaled to its magnitude
+  kPredict,  // each stream, and all of them times coefficients
+  kCorrect,  // each, and times 1 + a coefficient how far the second input is from the first stream
+  kSpread,   // each but the first, and the second input
+  kMerge,    // the mean of the first, and of the second input, scaled to its magnitude
+};
 
 // How the scores of experts become weights: a softmax over all of them, a sigmoid of each, a
 // softmax over those that are used, or for each of two a softmax over the expert itself and those
@@ -69,7 +83,8 @@ enum class ActivationKind : uint8_t {
   kClampedSwiglu,  // gated: x / (1 + e^-1.702x) (up + 1), x up to 7 and up from -7 to 7
   kXielu,          // above 0 x (alpha_p x + beta), else alpha_n (e^min(x, eps) - 1 - x) + beta x
   kSigmoid,        // 1 / (1 + e^-x)
-  kSoftCap,        // cap tanh(x / cap)
+  kTanh,
+  kSoftCap,  // cap tanh(x / cap)
 };
 
 // Which two elements of a head a rotary angle turns: 2i and 2i + 1 (llama), or
@@ -106,7 +121,13 @@ enum class Width : uint8_t {
   kLinearHead,
   kSsmRank,  // of Mamba: what the steps are a product of; and a key
   kSsmKey,
-  kPle,       // embedding_length_per_layer_input
+  kPle,  // embedding_length_per_layer_input
+  // Of several residual streams: their number, its square; all of them, those behind the first.
+  kStreamCount,
+  kStreamPairs,
+  kStreams,
+  kOtherStreams,
+  kLaurel,    // how many numbers LAuReL's products pass
   kSsmGroup,  // values of the heads that read one key head, of kSsm
   // Of kIndex: all heads of the queries; one; how many heads; how many positions it chooses.
   kIndexQ,
@@ -161,13 +182,15 @@ struct OpSpec {
   bool bare = false;  // of a kNorm: files have its tensor without ".weight" in its name
   // What the tensor's name ends in, of a kNorm or kWeigh.
   std::string_view suffix = kWeightSuffix;
-  bool over_root = false;  // of a kNorm: its weights are divided by the root of their number
+  bool over_root = false;   // of a kNorm: its weights are divided by the root of their number
+  bool over_width = false;  // or by that number
   // Of a kNorm: what it normalises is divided by the root of embedding_length before.
   bool input_over_root = false;
   // The tensor is in front of the layers: it has the rows, or columns, of each layer, one after the
   // other; a norm's is that of all.
   bool of_model = false;
-  float scale = 1.0F;  // of a kAdd: its sum is multiplied by it
+  float scale = 1.0F;                    // of a kAdd: its sum is multiplied by it
+  StreamStep step = StreamStep::kFirst;  // of a kStreams
 
   // Whether it is called so: "attn_q", or "ffn_gate_inp.scale" where it does not end in ".weight".
   std::string tensor_name() const {

@@ -94,6 +94,8 @@ class Analyzer {
     drop_unchanged_heads();
     drop_repeated_norms();
     drop_single_experts();
+    drop_streams();
+    drop_cut_off();
     add_missing_records();
     finish();
     return std::move(analysis_);
@@ -201,6 +203,33 @@ class Analyzer {
                return op.kind == OpKind::kMix && op.n_inputs == 1 &&
                       checkpoint_op(op.in[0]) == input.op;
              });
+    });
+  }
+
+  // Of several residual streams the first values are those of the first, which a step between them
+  // may give as it was.
+  void drop_streams() {
+    std::erase_if(analysis_.suspicions, [&](const Suspicion& one) {
+      if (one.kind != SuspicionKind::kRepeat || one.of_token_idx != one.token_idx) return false;
+      const CheckpointName& input = checkpoint_of(one.of_checkpoint);
+      return any_op(checkpoint_of(one.checkpoint).op, [&](const OpSpec& op) {
+        return op.kind == OpKind::kStreams &&
+               std::any_of(op.in.begin(), op.in.begin() + op.n_inputs,
+                           [&](Checkpoint each) { return checkpoint_op(each) == input.op; });
+      });
+    });
+  }
+
+  // A cutoff leaves few values of a gate, and of some tokens none.
+  void drop_cut_off() {
+    std::erase_if(analysis_.suspicions, [&](const Suspicion& one) {
+      if (one.kind != SuspicionKind::kAllZero) return false;
+      return any_op(checkpoint_of(one.checkpoint).op, [&](const OpSpec& op) {
+        return op.kind == OpKind::kCutoff ||
+               (op.kind == OpKind::kActivation &&
+                std::any_of(op.in.begin(), op.in.begin() + op.n_inputs,
+                            [](Checkpoint each) { return each == Checkpoint::kFfnCutoff; }));
+      });
     });
   }
 

@@ -23,6 +23,8 @@
 // - A router's biased product is called its probabilities where its softmax comes later (gpt-oss).
 // - gemma4 has the scale of each expert in the experts' results, not in their weights; mimo2 the
 //   scale of what attention gives in the product of it.
+// - gemma3n adds 1 to the coefficients of its correction, and has all residual streams in tensors
+//   whose tokens are not the last axis; the last layer's output has no number.
 // - lfm2 and lfm2moe give their norm before the feed-forward the name of the feed-forward, llama4
 //   the attention's output that of the norm, where a layer has experts.
 // phi2, phi3, gptneox, falcon, command-r, cohere2, cohere2moe, lfm2 and lfm2moe have no name for
@@ -33,11 +35,11 @@ namespace {
 constexpr std::string_view kLlamaCppMap = R"json({"groups": {
  "shared_experts": ["granitemoe", "cohere2moe", "granitehybrid", "deepseek2", "deepseek32", "glm-dsa", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe"],
  "qwen_experts": ["qwen2moe", "qwen35moe", "qwen3next"],
- "own_queries": ["afmoe", "bloom", "deepseek2", "deepseek32", "falcon-h1", "gemma4", "glm-dsa", "gpt2", "hy_v3", "jais2", "lfm2", "lfm2moe", "llama4", "minicpm3", "mistral4", "mpt", "starcoder"],
+ "own_queries": ["afmoe", "bloom", "deepseek2", "deepseek32", "falcon-h1", "gemma3n", "gemma4", "glm-dsa", "gpt2", "hy_v3", "jais2", "lfm2", "lfm2moe", "llama4", "minicpm3", "mistral4", "mpt", "starcoder"],
  "delta_rule": ["qwen35", "qwen35moe", "qwen3next"]},
 "rules": [
-{"regex": "(?:inp_)?embd", "to": "embedding", "arch": ["!afmoe", "!bloom", "!gpt2", "!starcoder", "!gemma", "!gemma2", "!gemma3", "!gemma4", "!minicpm3"]},
-{"name": "inp_scaled", "to": "embedding", "arch": ["gemma", "gemma2", "gemma3", "gemma4", "minicpm3"]},
+{"regex": "(?:inp_)?embd", "to": "embedding", "arch": ["!afmoe", "!bloom", "!gpt2", "!starcoder", "!gemma", "!gemma2", "!gemma3", "!gemma3n", "!gemma4", "!minicpm3"]},
+{"name": "inp_scaled", "to": "embedding", "arch": ["gemma", "gemma2", "gemma3", "gemma3n", "gemma4", "minicpm3"]},
 {"name": "inpL", "to": "embedding", "arch": ["gpt2", "starcoder"]},
 {"name": "inp_norm-0", "to": "embedding", "arch": ["bloom"]},
 {"name": "result_norm", "to": "final_norm"},
@@ -54,18 +56,18 @@ constexpr std::string_view kLlamaCppMap = R"json({"groups": {
 {"name": "Vcur-{N}", "to": "layer_{N}_v", "take": -1, "arch": ["!deepseek2", "!deepseek32", "!glm-dsa", "!mistral4", "!minicpm3", "!gemma4"]},
 {"name": "Qcur_normed-{N}", "to": "layer_{N}_q_norm", "arch": ["!exaone4", "!exaone-moe", "!llama4"]},
 {"name": "Kcur_normed-{N}", "to": "layer_{N}_k_norm", "arch": ["!exaone4", "!exaone-moe", "!llama4"]},
-{"name": "Qcur_pos-{N}", "to": "layer_{N}_q_rope", "arch": ["apertus", "gemma4"]},
-{"name": "Kcur_pos-{N}", "to": "layer_{N}_k_rope", "arch": ["apertus", "gemma4"]},
+{"name": "Qcur_pos-{N}", "to": "layer_{N}_q_rope", "arch": ["apertus", "gemma3n", "gemma4"]},
+{"name": "Kcur_pos-{N}", "to": "layer_{N}_k_rope", "arch": ["apertus", "gemma3n", "gemma4"]},
 {"name": "Qcur_norm-{N}", "to": "layer_{N}_q_rope_norm", "arch": ["hunyuan-dense", "hunyuan-moe"]},
 {"name": "Kcur_norm-{N}", "to": "layer_{N}_k_rope_norm", "arch": ["hunyuan-dense", "hunyuan-moe"]},
 {"name": "Qcur_normed-{N}", "to": "layer_{N}_q_rope_norm", "arch": ["llama4"]},
 {"name": "Kcur_normed-{N}", "to": "layer_{N}_k_rope_norm", "arch": ["llama4"]},
 
-{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": -1, "arch": ["gpt2", "starcoder", "gemma4", "lfm2", "lfm2moe", "mpt", "bloom", "afmoe", "hy_v3", "jais2"]},
-{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": -1, "arch": ["hunyuan-moe", "gpt2", "starcoder", "lfm2", "lfm2moe", "mpt", "bloom", "afmoe", "hy_v3", "jais2"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": -1, "arch": ["gpt2", "starcoder", "gemma3n", "gemma4", "lfm2", "lfm2moe", "mpt", "bloom", "afmoe", "hy_v3", "jais2"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": -1, "arch": ["hunyuan-moe", "gpt2", "starcoder", "gemma3n", "lfm2", "lfm2moe", "mpt", "bloom", "afmoe", "hy_v3", "jais2"]},
 {"regex": "[KV]cur-([0-9]+)", "to": "layer_{N}_k", "take": 0, "arch": ["gemma4"]},
 {"regex": "[KV]cur-([0-9]+)", "to": "layer_{N}_v", "take": 1, "optional": true, "arch": ["gemma4"]},
-{"name": "Vcur_normed-{N}", "to": "layer_{N}_v_norm", "arch": ["gemma4"]},
+{"name": "Vcur_normed-{N}", "to": "layer_{N}_v_norm", "arch": ["gemma3n", "gemma4"]},
 {"name": "Qcur-{N}", "to": "layer_{N}_q", "take": 0, "arch": ["phi3"]},
 {"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": 1, "arch": ["phi3"]},
 {"name": "Qcur-{N}", "to": "layer_{N}_q", "take": 2, "arch": ["phimoe"]},
@@ -233,8 +235,19 @@ constexpr std::string_view kLlamaCppMap = R"json({"groups": {
 {"regex": "(?:ffn_post_norm|post_mlp_norm)-([0-9]+)", "to": "layer_{N}_post_ffn_norm"},
 {"name": "pe_in-{N}", "to": "layer_{N}_ffn_residual", "arch": ["gemma4"]},
 {"name": "per_layer_embd_out-{N}", "to": "layer_{N}_ple_norm", "arch": ["gemma4"]},
-{"name": "per_layer_proj", "to": null, "arch": ["gemma4"]},
-{"name": "l_out-{N}", "to": "layer_{N}_output", "arch": ["!nemotron_h", "!nemotron_h_moe"]},
+{"name": "per_layer_proj", "to": null, "arch": ["gemma3n", "gemma4"]},
+{"name": "modalities-{N}", "to": "layer_{N}_altup_modes", "take": 0, "arch": ["gemma3n"]},
+{"name": "modalities-{N}", "to": "layer_{N}_correct_modes", "take": -1, "arch": ["gemma3n"]},
+{"name": "all_coefs-{N}", "to": "layer_{N}_altup_coefs", "take": 0, "arch": ["gemma3n"]},
+{"name": "active_prediction-{N}", "to": "layer_{N}_active", "arch": ["gemma3n"]},
+{"name": "laurel_out-{N}", "to": "layer_{N}_laurel_out", "arch": ["gemma3n"]},
+{"name": "attn_gated-{N}", "to": "layer_{N}_attn_residual", "arch": ["gemma3n"]},
+{"name": "attn_laurel-{N}", "to": "layer_{N}_attn_laurel", "arch": ["gemma3n"]},
+{"name": "attn_ffw_laurel_gated-{N}", "to": "layer_{N}_ffn_residual", "arch": ["gemma3n"]},
+{"name": "first_prediction_scaled-{N}", "to": "layer_{N}_ple_act", "arch": ["gemma3n"]},
+{"name": "first_prediction_out-{N}", "to": "layer_{N}_ple_norm", "arch": ["gemma3n"]},
+{"regex": "(predictions|innovation|corrected|first_prediction_gated|l_out|altup_unembd|unembd_merged)(-[0-9]+)?", "to": null, "arch": ["gemma3n"]},
+{"name": "l_out-{N}", "to": "layer_{N}_output", "arch": ["!nemotron_h", "!nemotron_h_moe", "!gemma3n"]},
 
 {"regex": "(?s:.*) \\((view|reshaped|permuted|cont|transposed|copy of .*)\\)", "to": null},
 {"regex": "(conv_output_raw|[qkv]_conv(_predelta)?|a_softplus|gate|gate_sigmoid|beta_sigmoid|state_predelta)(-[0-9]+)?", "to": null, "arch": ["delta_rule"]},

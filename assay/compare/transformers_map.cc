@@ -91,6 +91,18 @@ bool is_scaled(const HfModel& model, std::string_view tensor) {
   });
 }
 
+// Whether a module computes the op that is called for another before, whose parameters it shares:
+// the router of residual streams, of what the norm before it gives undivided.
+bool is_called_twice(Checkpoint out) {
+  return out == Checkpoint::kAltupRouter || out == Checkpoint::kCorrectRouter ||
+         out == Checkpoint::kAltupNorm || out == Checkpoint::kCorrectNorm;
+}
+
+// Of several residual streams, which modules are given and give in another order of dimensions.
+bool has_streams(const Architecture& architecture) {
+  return has_checkpoint(architecture, Checkpoint::kPredictions);
+}
+
 bool is_of_heads(const OpSpec& op) {
   return op.kind == OpKind::kNorm && is_norm_of_heads(op.out);
 }
@@ -109,6 +121,14 @@ void add_module(const HfModel& model, const Architecture& architecture, const st
                          (in_parts && model.fused_by_kv_head) || op.kind == OpKind::kConv ||
                          (is_of_state(op.out) && !of_halves) || is_scaled(model, op.tensor) ||
                          (op.out == Checkpoint::kRouter && model.router_gives_scores);
+    if (is_called_twice(op.out)) {
+      const bool is_norm = op.kind == OpKind::kNorm;
+      rules.add(
+          name,
+          is_norm ? kNoCheckpoint : to(op.out) + (i == 0 ? ", \"take\": 0" : ", \"take\": -1"),
+          architecture.name);
+      continue;
+    }
     std::string fields = no_rows ? kNoCheckpoint : to(op.out) + part_of(model, ops, i);
     const bool of_heads = op.out == Checkpoint::kQ || op.out == Checkpoint::kK || is_of_heads(op);
     if (of_heads && other_rows && !no_rows) fields += ", \"rows\": \"halves\"";
@@ -187,7 +207,11 @@ void add_layer(const HfModel& model, const Architecture& architecture,
     const Checkpoint whole = of_ffn ? Checkpoint::kFfnOut : out;
     rules.add_parent(path + "." + parent, is_part ? kNoCheckpoint : to(whole), architecture.name);
   }
-  rules.add(path, to(Checkpoint::kOutput), architecture.name);
+  if (has_streams(architecture)) {
+    rules.add(path + ".laurel", to(Checkpoint::kLaurelOut), architecture.name);
+  } else {
+    rules.add(path, to(Checkpoint::kOutput), architecture.name);
+  }
 }
 
 void add_outside(const HfModel& model, const Architecture& architecture, Rules& rules) {
@@ -230,6 +254,7 @@ constexpr const char* kOfText = R"json({"prefixes": {
 // Modules that hold others, or compute nothing that has a name.
 constexpr const char* kLeftOut = R"json(
 {"regex": "model\\.(language_model|text_model)|language_model(\\.model)?", "to": null},
+{"regex": "model\\.(altup_projections|altup_unembed_projections)(\\.[0-9]+)?|model\\.layers\\.[0-9]+\\.altup", "to": null},
 {"regex": "model(\\.rotary_emb|\\.layers|\\.decoder(\\.layers|\\.embed_positions)?)?|gpt_neox(\\.layers)?|transformer(\\.wpe|\\.h)?", "to": null},
 {"regex": ".*\\.(act|act_fn|activation_fn|resid_dropout|attn_dropout|attention_dropout|dropout|emb_dropout|rotary_emb|resid_attn_dropout|resid_mlp_dropout|post_attention_dropout|post_mlp_dropout)", "to": null}
 ]})json";

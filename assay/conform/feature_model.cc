@@ -7,6 +7,7 @@
 #include <deque>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <string_view>
 #include <unordered_map>
@@ -211,6 +212,8 @@ GgufArray array_of(const std::string& key, const rapidjson::Value& value,
       append(static_cast<uint8_t>(item.GetBool()));
     } else if (whole) {
       append(int32_t{item.GetInt()});
+    } else if (item.IsNull()) {  // which JSON has no number for
+      append(-std::numeric_limits<float>::infinity());
     } else if (item.IsNumber()) {
       append(item.GetFloat());
     } else {

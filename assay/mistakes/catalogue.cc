@@ -30,8 +30,8 @@ const std::vector<Mistake>& mistake_catalogue() {
                       expert_mistakes(),      residual_mistakes(),
                       multiplier_mistakes(),  parallel_mistakes(),
                       fused_mistakes(),       layer_mistakes(),
-                      rounded_sum_mistakes(), output_mistakes(),
-                      number_mistakes()}) {
+                      rounded_sum_mistakes(), stream_mistakes(),
+                      output_mistakes(),      number_mistakes()}) {
       for (Mistake& mistake : part) all.push_back(std::move(mistake));
     }
     return all;
@@ -72,7 +72,12 @@ bool concerns(const Mistake& mistake, const Network& network, Op op) {
     case OpKind::kLinear:
       return edit.matmul || (op.checkpoint == Checkpoint::kLogits && (edit.scale || edit.cap));
     case OpKind::kExpertLinear:
+    case OpKind::kStreamLinear:
       return static_cast<bool>(edit.matmul);
+    case OpKind::kCutoff:
+      return static_cast<bool>(edit.cutoff);
+    case OpKind::kStreams:
+      return static_cast<bool>(edit.streams);
     case OpKind::kRope:
       return static_cast<bool>(edit.rope);
     case OpKind::kHeads:

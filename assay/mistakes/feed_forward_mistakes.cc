@@ -83,6 +83,7 @@ std::vector<Injected> faults_with(Activation activation) {
     case Activation::kClampedSwiglu:
     case Activation::kXielu:
     case Activation::kSigmoid:
+    case Activation::kTanh:
       break;
   }
   return {};

@@ -52,6 +52,8 @@ struct KernelHooks {
   Hook<AddCall> add = {};
   Hook<AddCall> scale = {};     // of calls without `a`, which only multiply
   Hook<ActivateCall> cap = {};  // of kSoftCap; `activate` of all others
+  Hook<CutoffCall> cutoff = {};
+  Hook<StreamsCall> streams = {};
   Hook<SpreadCall> spread = {};
   Hook<MixCall> mix = {};
   Hook<SelectCall> select = {};

@@ -122,7 +122,8 @@ std::vector<Mistake> linear_attention_mistakes();  // with those of attention th
 std::vector<Mistake> ssm_mistakes();               // of Mamba-2
 std::vector<Mistake> mixer_mistakes();             // of Mamba-2 beside attention
 std::vector<Mistake> fused_mistakes();
-std::vector<Mistake> index_mistakes();  // of the positions that attention sees
+std::vector<Mistake> stream_mistakes();  // of several residual streams, LAuReL and cutoffs
+std::vector<Mistake> index_mistakes();   // of the positions that attention sees
 std::vector<Mistake> layer_mistakes();
 std::vector<Mistake> layer_embedding_mistakes();
 std::vector<Mistake> feed_forward_mistakes();

@@ -58,6 +58,8 @@ bool Network::can_compute(Op op) const {
     case OpKind::kConv:
     case OpKind::kDelta:
     case OpKind::kSsm:
+    case OpKind::kCutoff:
+    case OpKind::kStreams:
       return model != nullptr;
     case OpKind::kEmbedding:
       return model != nullptr;
@@ -65,6 +67,7 @@ bool Network::can_compute(Op op) const {
       return model != nullptr || norms.contains(op);
     case OpKind::kLinear:
     case OpKind::kExpertLinear:
+    case OpKind::kStreamLinear:
       break;
   }
   return linear(op) != nullptr;
@@ -103,7 +106,10 @@ std::optional<int64_t> Network::columns(Op op, const std::vector<int64_t>& input
     case OpKind::kWeigh:
     case OpKind::kSpread:
     case OpKind::kExpertLinear:
-    case OpKind::kMix: {
+    case OpKind::kMix:
+    case OpKind::kCutoff:
+    case OpKind::kStreams:
+    case OpKind::kStreamLinear: {
       const std::vector<Op> reads = this->inputs(op);
       bool fits = true;
       for (size_t i = 0; i < reads.size(); ++i) {
@@ -246,7 +252,7 @@ Matrix Network::look_up(const OpContext& context, const KernelHooks& hooks) cons
 }
 
 Matrix Network::look_up_of_layer(const OpContext& context, const KernelHooks& hooks) const {
-  const std::vector<int32_t>& tokens = context.inputs.tokens;
+  const std::vector<int32_t> tokens = model->ple_rows(context.inputs.tokens);
   const auto count = std::ssize(tokens);
   const ModelConfig& config = model->config();
   Matrix rows(count, model->ple_embedding.columns);
@@ -307,6 +313,10 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
     case OpKind::kExpertLinear:
     case OpKind::kMix:
       return of_experts(context, hooks);
+    case OpKind::kCutoff:
+    case OpKind::kStreams:
+    case OpKind::kStreamLinear:
+      return of_streams(context, hooks);
     case OpKind::kLinear:
       break;
     case OpKind::kRope: {

@@ -168,6 +168,7 @@ struct Network {
   void activate_in_place(const OpContext& context, const KernelHooks& hooks, const float* gate,
                          Matrix& out) const;
   Matrix of_experts(const OpContext& context, const KernelHooks& hooks) const;
+  Matrix of_streams(const OpContext& context, const KernelHooks& hooks) const;
   std::vector<int32_t> expert_ids(const Matrix& logged) const;
   Linear output_linear_;
   std::shared_ptr<const Network> own_heads_;  // of layers that have own_heads

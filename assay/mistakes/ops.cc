@@ -27,6 +27,8 @@ double apply(Activation activation, double x) {
       return x < 0.0 ? 0.0 : x * x;
     case Activation::kSigmoid:
       return 1.0 / (1.0 + std::exp(-x));
+    case Activation::kTanh:
+      return std::tanh(x);
     case Activation::kClampedSwiglu:
     case Activation::kXielu:
     case Activation::kIdentity:
@@ -54,6 +56,8 @@ std::optional<ActivationKind> kernel_of(Activation activation) {
       return ActivationKind::kXielu;
     case Activation::kSigmoid:
       return ActivationKind::kSigmoid;
+    case Activation::kTanh:
+      return ActivationKind::kTanh;
     default:
       return std::nullopt;
   }
@@ -81,6 +85,8 @@ const char* activation_name(Activation activation) {
       return "xIELU";
     case Activation::kSigmoid:
       return "a sigmoid";
+    case Activation::kTanh:
+      return "tanh";
     case Activation::kIdentity:
       break;
   }

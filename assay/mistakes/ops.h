@@ -23,13 +23,14 @@ enum class Activation : uint8_t {
   kClampedSwiglu,  // gated, and not of the gate alone: see ActivationKind
   kXielu,          // by the numbers of the call
   kSigmoid,
+  kTanh,
   kIdentity,
 };
 inline constexpr Activation kActivations[] = {
     Activation::kSilu,          Activation::kGeluTanh, Activation::kGeluErf,
     Activation::kGeluFast,      Activation::kRelu,     Activation::kReluSquared,
     Activation::kClampedSwiglu, Activation::kXielu,    Activation::kSigmoid,
-    Activation::kIdentity,
+    Activation::kTanh,          Activation::kIdentity,
 };
 
 const char* activation_name(Activation activation);

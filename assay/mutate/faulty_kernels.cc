@@ -125,6 +125,14 @@ void FaultyKernels::run(const AddCall& call) {
   run_edited(call.a == nullptr ? &KernelHooks::scale : &KernelHooks::add, call, call.count);
 }
 
+void FaultyKernels::run(const CutoffCall& call) {
+  run_edited(&KernelHooks::cutoff, call, call.n_tokens * call.width);
+}
+
+void FaultyKernels::run(const StreamsCall& call) {
+  run_edited(&KernelHooks::streams, call, call.n_tokens * call.n_out() * call.width);
+}
+
 void FaultyKernels::run(const SpreadCall& call) {
   run_edited(&KernelHooks::spread, call, call.n_tokens * call.n_used * call.width);
 }

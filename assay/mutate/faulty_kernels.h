@@ -42,6 +42,8 @@ class FaultyKernels : public Kernels {
   void run(const SsmCall& call) override;
   void run(const ActivateCall& call) override;
   void run(const AddCall& call) override;
+  void run(const CutoffCall& call) override;
+  void run(const StreamsCall& call) override;
   void run(const SpreadCall& call) override;
   void run(const MixCall& call) override;
   void run(const SelectCall& call) override;

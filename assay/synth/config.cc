@@ -21,6 +21,10 @@ std::vector<GgufTensor> named_tensors(const HfConfig& config) {
       for (const OpSpec& op : ops) {
         if (op.tensor.empty() || !has_part(config, layer, op.tensor)) continue;
         tensors.push_back({fmt::format("blk.{}.{}.weight", layer, op.tensor), {}, {}, {}});
+        // By which the loader knows it.
+        if (op.tensor == "laurel_l") {
+          tensors.back().dims = {config.embedding_length, config.laurel_rank};
+        }
       }
     };
     add(config.architecture->layer);

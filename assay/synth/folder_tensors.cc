@@ -79,6 +79,7 @@ class FolderLister {
     const std::string suffix = tensor.name.substr(dot);
     if (tensor.op == nullptr) {
       const std::string_view stem = std::string_view(tensor.name).substr(0, dot);
+      if (tensor.dims.size() == 3) return put_matrices(stem, suffix, tensor);
       return put_plain(std::string(hf_modules(*config_.model, stem).back()) + suffix, tensor);
     }
     const OpSpec& op = *tensor.op;
@@ -94,7 +95,8 @@ class FolderLister {
     if (op.kind == OpKind::kSelect && config_.model->choice_bias_row) {
       return put_rows(module, {1, tensor.columns()}, tensor, 0);
     }
-    if (op.kind == OpKind::kAttention || op.kind == OpKind::kSelect || op.kind == OpKind::kAdd) {
+    if (op.kind == OpKind::kAttention || op.kind == OpKind::kSelect || op.kind == OpKind::kAdd ||
+        op.kind == OpKind::kStreams) {
       return put_plain(module, tensor);
     }
     if (op.kind == OpKind::kConv && suffix == ".bias") return put_plain(module + suffix, tensor);
@@ -116,6 +118,15 @@ class FolderLister {
       return put_transposed(module + suffix, tensor);
     }
     put_reordered(module + suffix, tensor);
+  }
+
+  // Of each residual stream behind the first, as modules of their own.
+  void put_matrices(std::string_view stem, const std::string& suffix, const SynthTensor& tensor) {
+    const std::string module = std::string(hf_modules(*config_.model, stem).back()) + suffix;
+    const int64_t rows = tensor.dims[1];
+    for (int64_t i = 0; i < tensor.dims[2]; ++i) {
+      put_rows(fmt::format(fmt::runtime(module), i), {rows, tensor.columns()}, tensor, i * rows);
+    }
   }
 
   // A module that has the rows of another tensor, too: the gate of linear attention, or what the

@@ -23,6 +23,8 @@ constexpr double kQkvGain = 1.41;
 constexpr double kAttnOutGain = 0.5;
 // Experts that are chosen clearly: a near tie would be decided by rounding.
 constexpr double kRouterGain = 2.0;
+// Streams that change each other, and do not grow much from layer to layer.
+constexpr double kCoefficientGain = 0.5;
 constexpr float kBiasDeviation = 0.1F;
 constexpr double kLogitDeviation = 3.0;
 constexpr float kEmbeddingDeviation = 0.5F;
@@ -102,7 +104,8 @@ class Lister {
     add(name + ".weight", op, dims, 0.0F,
         static_cast<float>(gain / scale / std::sqrt(static_cast<double>(dims[0]))))
         .is_matrix =
-        op == nullptr || (op->out != Checkpoint::kRouter && op->out != Checkpoint::kSharedScore);
+        op == nullptr || (op->out != Checkpoint::kRouter && op->out != Checkpoint::kSharedScore &&
+                          !op->tensor.starts_with("altup_"));
     if (bias) add(name + ".bias", op, {dims.begin() + 1, dims.end()}, 0.0F, kBiasDeviation);
   }
 
@@ -116,8 +119,13 @@ class Lister {
 
   // Ops whose tensors are in front of the layers.
   std::vector<OpSpec> tables_of_layers() const {
-    std::vector<OpSpec> ops = model_.layers.front().ops;
-    std::erase_if(ops, [](const OpSpec& op) { return !op.of_model; });
+    std::vector<OpSpec> ops;
+    for (const LayerConfig* layer : {&model_.layers.front(), &model_.layers.back()}) {
+      for (const OpSpec& op : layer->ops) {
+        const bool is_there = std::ranges::find(ops, op.tensor, &OpSpec::tensor) != ops.end();
+        if (op.of_model && !is_there) ops.push_back(op);
+      }
+    }
     return ops;
   }
 
@@ -126,11 +134,16 @@ class Lister {
     const int64_t all = model_.n_layers * model_.ple_length;
     if (op.kind == OpKind::kNorm) {
       add_norm(name, nullptr, {model_.ple_length}, 1.0F, false);
+    } else if (op.width == Width::kOtherStreams) {
+      const int64_t width = model_.embedding_length;
+      add_matrix(name, nullptr, {width, width, model_.n_streams - 1}, 1.0, false);
     } else if (op.kind == OpKind::kLinear) {  // as precise in every type of file
       add_matrix(name, nullptr, {model_.embedding_length, all}, 1.0, false);
       tensors_.back().is_matrix = false;
     } else {
-      add(name + ".weight", nullptr, {all, model_.n_vocab}, 0.0F, 1.0F / model_.ple_factor())
+      const int64_t own = config_.hf.ple_tokens;
+      add(name + ".weight", nullptr, {all, own > 0 ? own : model_.n_vocab}, 0.0F,
+          1.0F / model_.ple_factor())
           .is_matrix = true;
     }
   }
@@ -151,13 +164,21 @@ class Lister {
         for (; i < ops.size() && ops[i].tensor == op.tensor; ++i) {
           rows += model_.width(ops[i].width, own);
         }
-        add_matrix(name, &op, {model_.width(input_width(ops, op), own), rows}, gain_of(op),
-                   has_bias(config_.hf, op));
+        if (is_first_of(ops, op)) {
+          add_matrix(name, &op, {model_.width(input_width(ops, op), own), rows}, gain_of(op),
+                     has_bias(config_.hf, op));
+        }
         continue;
       }
-      add_others(layer, name, op);
+      if (is_first_of(ops, op)) add_others(layer, name, op);
       ++i;
     }
+  }
+
+  // Routers of residual streams and their norms are read twice.
+  static bool is_first_of(std::span<const OpSpec> ops, const OpSpec& op) {
+    return op.tensor.empty() || op.kind == OpKind::kWeigh || !op.tensor.starts_with("altup_") ||
+           &*std::ranges::find(ops, op.tensor, &OpSpec::tensor) == &op;
   }
 
   void add_others(int64_t layer, const std::string& name, const OpSpec& op) {
@@ -188,6 +209,9 @@ class Lister {
     if (op.kind == OpKind::kAdd && !op.tensor.empty()) {
       add(name + ".weight", &op, {1}, kLayerScale, 0.0F);
     }
+    if (op.kind == OpKind::kStreams && !op.tensor.empty()) {
+      add(name + ".weight", &op, {model_.embedding_length}, 1.0F, kNormDeviation);
+    }
     if (op.kind == OpKind::kConv) {
       const auto deviation = 1.0 / std::sqrt(static_cast<double>(model_.conv_taps));
       add(name + ".weight", &op, {model_.conv_taps, model_.width(op.width)}, 0.0F,
@@ -216,8 +240,13 @@ class Lister {
     }
   }
 
-  static double gain_of(const OpSpec& op) {
+  double gain_of(const OpSpec& op) const {
     switch (op.out) {
+      case Checkpoint::kAltupRouter:  // its input is divided by its length
+        return static_cast<double>(model_.embedding_length);
+      case Checkpoint::kAltupCoefs:
+      case Checkpoint::kCorrectCoefs:
+        return kCoefficientGain;
       case Checkpoint::kQ:
       case Checkpoint::kK:
       case Checkpoint::kV:

@@ -21,6 +21,7 @@
 #include "engine/hf/rope_config.h"
 #include "engine/hf/scales.h"
 #include "engine/hf/scores.h"
+#include "engine/hf/streams.h"
 #include "engine/hf/windowed_heads.h"
 #include "engine/hf/windows.h"
 #include "engine/model_config.h"
@@ -439,6 +440,9 @@ HfConfig read_hf_config(const std::string& json, const std::string& where) {
   read_soft_caps(object, config, keys);
   read_window(object, config, keys);
   if (config.architecture->windowed_heads) read_windowed_heads(object, config, keys);
+  if (has_checkpoint(*config.architecture, Checkpoint::kPredictions)) {
+    read_streams(object, config, keys);
+  }
   read_residual(object, config, keys);
   if (config.architecture->position == PositionKind::kAlibi) read_alibi(object, keys);
   if (config.architecture->default_temperature > 0.0) read_own_temperature(object, keys);

@@ -62,6 +62,9 @@ struct HfConfig {
   int64_t feed_forward_length = 0;
   int64_t n_shared_kv_layers = 0;  // the last, which read keys and values of earlier ones
   int64_t ple_length = 0;          // of a token's embedding in each layer; 0: they have none
+  int64_t ple_tokens = 0;          // how many have one; 0: all
+  int64_t n_streams = 1;           // residual streams
+  int64_t laurel_rank = 0;
   int64_t expert_feed_forward_length = 0;  // of an expert, where layers have any
   int64_t shared_feed_forward_length = 0;  // beside experts; else 0
   DeltaShape delta;                // of linear attention, Mamba or Mamba-2; else without heads

@@ -288,6 +288,18 @@ bool has_no_experts(const ConfigObject& object) {
 
 }  // namespace
 
+// The width of each layer's.
+static void read_feed_forwards(const ConfigObject& object, const char* key, HfConfig& config,
+                               Keys& keys) {
+  const std::vector<int64_t> widths = object.wholes(key, kMaxWidth);
+  if (std::ssize(widths) != config.n_layers || std::ranges::find(widths, 0) != widths.end()) {
+    object.refuse(key,
+                  fmt::format("is not {} numbers above 0, one for each layer", config.n_layers));
+  }
+  config.feed_forward_length = *std::ranges::max_element(widths);
+  keys.wholes(hyperparameter::kFeedForwardLength, {widths.begin(), widths.end()});
+}
+
 void read_feed_forward(const ConfigObject& object, HfConfig& config, Keys& keys) {
   const KeyNames of_experts = {"block_ff_dim", "intermediate_size", "n_inner", "ffn_hidden_size",
                                "ffn_dim"};
@@ -305,6 +317,10 @@ void read_feed_forward(const ConfigObject& object, HfConfig& config, Keys& keys)
   const bool is_stated = object.find(object.present(names)) != nullptr;
   if (!has_checkpoint(*config.architecture, Checkpoint::kFfnOut)) return;
   if (!is_stated && !has_dense_feed_forward(*config.architecture)) return;
+  if (config.architecture->own_feed_forwards && is_stated &&
+      object.find(object.present(names))->IsArray()) {
+    return read_feed_forwards(object, object.present(names), config, keys);
+  }
   const bool has_default = config.model->layers.starts_with("transformer.");
   config.feed_forward_length = object.whole(
       names, kMaxWidth, has_default ? std::optional(4 * config.embedding_length) : std::nullopt);

@@ -127,9 +127,11 @@ class TensorList {
   // The tensors of one module, if the files have it.
   void add(const OpSpec& op, const std::string& from, const std::string& to) {
     if (op.kind == OpKind::kExpertLinear) return add_experts(op, from, to);
+    if (op.width == Width::kOtherStreams) return add_matrices(op, to);
     if (has_state(op.kind)) return add_gates(op, from, to);
     const bool is_parameter = op.kind == OpKind::kAttention || op.kind == OpKind::kSelect ||
-                              op.kind == OpKind::kAdd || op.suffix != kWeightSuffix;
+                              op.kind == OpKind::kAdd || op.kind == OpKind::kStreams ||
+                              op.suffix != kWeightSuffix;
     if (is_parameter) return add_vector(op, from, to);
     for (const std::string_view module : hf_modules(*config_.model, op.tensor)) {
       const std::string path = from + std::string(module);
@@ -158,6 +160,26 @@ class TensorList {
       if (!tensor) continue;
       put(to + std::string(op.tensor) + std::string(suffix), aligned(*tensor, content_.made));
     }
+  }
+
+  // A matrix for each residual stream behind the first, as modules of their own.
+  void add_matrices(const OpSpec& op, const std::string& to) {
+    std::vector<FormedTensor> matrices;
+    for (int64_t i = 0; i + 1 < config_.n_streams; ++i) {
+      const std::string name = matrix_name(op, i);
+      const StoredTensor* stored = weights_.find(name);
+      if (stored == nullptr) missing(name);
+      matrices.push_back(readable(*stored));
+    }
+    try {
+      put(to + std::string(op.tensor) + ".weight", stacked(matrices, content_.made));
+    } catch (const Error& error) {
+      weights_.fail(matrix_name(op, 0), error.what());
+    }
+  }
+  std::string matrix_name(const OpSpec& op, int64_t number) const {
+    const std::string module(hf_module(*config_.model, op.tensor));
+    return fmt::format(fmt::runtime(module + ".weight"), number);
   }
 
   // The vectors of a state's decay, and of what Mamba-2 adds of its values.
@@ -244,7 +266,8 @@ class TensorList {
     }
     const std::string_view known = hf_module(*config_.model, op.tensor);
     const std::string module = from + std::string(known.empty() ? op.tensor : known);
-    if (!names_.contains(name + ".weight")) missing(module + ".weight");
+    const bool is_module = op.kind != OpKind::kStreams;
+    if (!names_.contains(name + ".weight")) missing(module + (is_module ? ".weight" : ""));
     if (op.bias == Presence::kNever) return;
     const bool has = names_.contains(name + ".bias");
     if (has == has_bias(config_, op)) return;

@@ -49,6 +49,9 @@ class Keys {
     put(prefix_ + std::string(key),
         GgufArray{GgufNumbers<int32_t>(std::as_bytes(std::span(kept)))});
   }
+  void reals(std::string_view key, const std::vector<float>& values) {
+    put(prefix_ + std::string(key), array_of_floats(values, config_.made));
+  }
   void own_reals(std::string_view key, const std::vector<float>& values) {
     put(std::string(key), array_of_floats(values, config_.made));
   }

@@ -34,12 +34,14 @@ std::vector<bool> windowed_by_rule(const ConfigObject& object, const HfConfig& c
   const HfWindow kind = config.model->window;
   std::vector<bool> windowed;
   const bool is_prefixed = kind == HfWindow::kPrefixed;
-  if (!is_prefixed && kind != HfWindow::kSixths && kind != HfWindow::kFourths) return windowed;
+  const bool is_counted = kind == HfWindow::kSixths || kind == HfWindow::kFifths;
+  if (!is_prefixed && !is_counted && kind != HfWindow::kFourths) return windowed;
   const int64_t prefix =
       is_prefixed ? object.whole_or_zero("first_k_dense_replace", kMaxLayers, 0) : 0;
   const int64_t of_prefix = is_prefixed ? object.whole({kPrefixPattern}, kMaxLayers) : 1;
   const int64_t of_others = is_prefixed ? object.whole({"sliding_window_pattern"}, kMaxLayers)
                             : kind == HfWindow::kSixths ? 6
+                            : kind == HfWindow::kFifths ? 5
                                                         : 4;
   for (int64_t i = 0; i < config.n_layers; ++i) {
     const bool is_of_prefix = i < prefix;

@@ -9,6 +9,7 @@
 #include "kernels/cpu/functions.h"
 #include "kernels/cpu/integers/functions.h"
 #include "kernels/cpu/processor.h"
+#include "kernels/cpu/streams.h"
 #include "kernels/kernels.h"
 #include "kernels/memory.h"
 
@@ -145,6 +146,19 @@ class CpuKernels final : public Kernels {
       } else {
         f_.add_scaled(a, call.b + first, call.scale, last - first, call.out + first);
       }
+    });
+  }
+
+  void run(const CutoffCall& call) override {
+    share(call.n_tokens, call.width, [&](int64_t first, int64_t last) {
+      f_.cut_off(call.x + first * call.width, call.factor, last - first, call.width,
+                 call.out + first * call.width);
+    });
+  }
+
+  void run(const StreamsCall& call) override {
+    share(call.n_tokens, call.n_streams * call.width, [&](int64_t first, int64_t last) {
+      for (int64_t t = first; t < last; ++t) cpu::run_streams(call, t);
     });
   }
 

@@ -23,6 +23,7 @@ struct Functions {
                    float* out);
   void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps,
                      int64_t n_tokens, int64_t width, float* out);
+  void (*cut_off)(const float* x, float factor, int64_t n_tokens, int64_t width, float* out);
 
   // The queries that read one key-value head are numbered token by token, and within a token head
   // by head. Queries [first, last), at most max_query_tile of them, in exact math or by floats,

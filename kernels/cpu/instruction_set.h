@@ -22,6 +22,7 @@ const cpu::Functions& functions() {
       .matmul_scratch = matmul_scratch,
       .rms_norm = rms_norm,
       .layer_norm = layer_norm,
+      .cut_off = cut_off,
       .attend = attend,
       .attention_scratch = attention_scratch,
       .max_query_tile = kTileQueries,

@@ -64,21 +64,46 @@ inline void rms_norm(const float* x, const float* weight, float eps, int64_t n_t
   }
 }
 
+// The mean of a row, and the mean square of what is left of it.
+struct Spread {
+  double mean;
+  double variance;
+};
+inline Spread spread_of(const float* x, int64_t width) {
+  const auto read = [&](int64_t i, int64_t n) { return read_as_double(x, i, n); };
+  const double total =
+      sum_of(width, read, [](const F64x16& lanes, const F64x16& v) { return add(lanes, v); });
+  const double mean = total / static_cast<double>(width);
+  double means_of_last[16] = {};
+  for (int64_t i = 0; i < width % 16; ++i) means_of_last[i] = mean;
+  const auto read_centred = [&](int64_t i, int64_t n) {
+    return sub(read(i, n), n == 16 ? splat(mean) : load(means_of_last));
+  };
+  return {mean, sum_of(width, read_centred, add_square) / static_cast<double>(width)};
+}
+
 inline void layer_norm(const float* x, const float* weight, const float* bias, float eps,
                        int64_t n_tokens, int64_t width, float* out) {
   for (int64_t t = 0; t < n_tokens; ++t, x += width, out += width) {
-    const auto read = [&](int64_t i, int64_t n) { return read_as_double(x, i, n); };
-    const double total =
-        sum_of(width, read, [](const F64x16& lanes, const F64x16& v) { return add(lanes, v); });
-    const double mean = total / static_cast<double>(width);
-    double means_of_last[16] = {};
-    for (int64_t i = 0; i < width % 16; ++i) means_of_last[i] = mean;
-    const auto read_centred = [&](int64_t i, int64_t n) {
-      return sub(read(i, n), n == 16 ? splat(mean) : load(means_of_last));
-    };
-    const double squares = sum_of(width, read_centred, add_square);
-    const double scale = inverse_root(squares / static_cast<double>(width), eps);
-    scale_row(x, mean, scale, weight, bias, width, out);
+    const Spread spread = spread_of(x, width);
+    scale_row(x, spread.mean, inverse_root(spread.variance, eps), weight, bias, width, out);
+  }
+}
+
+// CutoffCall.
+inline void cut_off(const float* x, float factor, int64_t n_tokens, int64_t width, float* out) {
+  for (int64_t t = 0; t < n_tokens; ++t, x += width, out += width) {
+    const Spread spread = spread_of(x, width);
+    const F64x16 cutoff = splat(spread.mean + factor * __builtin_sqrt(spread.variance));
+    for (int64_t i = 0; i < width; i += 16) {
+      const int64_t n = width - i < 16 ? width - i : 16;
+      const F32x16 above = to_float(max(splat(0.0), sub(read_as_double(x, i, n), cutoff)));
+      if (n == 16) {
+        store(out + i, above);
+      } else {
+        store_partial(out + i, n, above);
+      }
+    }
   }
 }
 

@@ -91,6 +91,12 @@ class DeviceKernels final : public Kernels {
   void run(const AddCall& call) override {
     if (call.count > 0) ASSAY_DEVICE::run(*device_, call);
   }
+  void run(const CutoffCall& call) override {
+    if (call.n_tokens > 0) ASSAY_DEVICE::run(*device_, call);
+  }
+  void run(const StreamsCall& call) override {
+    if (call.n_tokens > 0) ASSAY_DEVICE::run(*device_, call);
+  }
   void run(const SpreadCall& call) override {
     if (call.n_tokens > 0) ASSAY_DEVICE::run(*device_, call);
   }

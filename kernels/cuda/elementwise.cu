@@ -26,6 +26,8 @@ __device__ float activated(ActivationKind kind, float x, float cap, const Xielu&
       return xielu_of(xielu, x);
     case ActivationKind::kSigmoid:
       return sigmoid_of(x);
+    case ActivationKind::kTanh:
+      return tanh_of(x);
     case ActivationKind::kSoftCap:
       break;
   }

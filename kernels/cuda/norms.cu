@@ -41,7 +41,29 @@ __global__ void layer_norm_kernel(Global<const float> rows, Global<const float> 
   }
 }
 
+__global__ void cutoff_kernel(Global<const float> rows, float factor, int64_t width,
+                              Global<float> out) {
+  const int64_t row = int64_t{blockIdx.x} * width;
+  const Global<const float> x = rows.from(row);
+  const double total = sum_in_block(width, [&](int i) -> double { return x[i]; });
+  const double mean = total / static_cast<double>(width);
+  const double squares = sum_in_block(width, [&](int i) {
+    const double centred = x[i] - mean;
+    return centred * centred;
+  });
+  const double cutoff = mean + factor * sqrt(squares / static_cast<double>(width));
+  for (int64_t i = threadIdx.x; i < width; i += blockDim.x) {
+    const double above = x[i] - cutoff;
+    out[row + i] = static_cast<float>(0.0 > above ? 0.0 : above);
+  }
+}
+
 }  // namespace
+
+void run(Device& device, const CutoffCall& call) {
+  const LaunchShape shape{{static_cast<unsigned>(call.n_tokens), 1, 1}, {kNormThreads, 1, 1}, 0};
+  ASSAY_LAUNCH(device, shape, cutoff_kernel, call.x, call.factor, call.width, call.out);
+}
 
 void run(Device& device, const NormCall& call) {
   const LaunchShape shape{{static_cast<unsigned>(call.n_tokens), 1, 1}, {kNormThreads, 1, 1}, 0};

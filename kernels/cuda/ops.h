@@ -61,6 +61,8 @@ int64_t attention_keys(const AttentionShape& shape, int64_t first_position, int6
 
 void run(Device& device, const ActivateCall& call);
 void run(Device& device, const AddCall& call);
+void run(Device& device, const CutoffCall& call);
+void run(Device& device, const StreamsCall& call);
 void run(Device& device, const SpreadCall& call);
 void run(Device& device, const MixCall& call);
 

@@ -4,3 +4,4 @@
 #include "kernels/cuda/fused_ends.cu"
 #include "kernels/cuda/halves.cu"
 #include "kernels/cuda/norms.cu"
+#include "kernels/cuda/streams.cu"

@@ -39,6 +39,8 @@ double apply(const ActivateCall& call, double x) {
       return xielu(call.xielu, x);
     case ActivationKind::kSigmoid:
       return 1.0 / (1.0 + std::exp(-x));
+    case ActivationKind::kTanh:
+      return std::tanh(x);
     case ActivationKind::kSoftCap:
       break;
   }

@@ -49,6 +49,8 @@ double gelu(double x);
 
 void run(const ActivateCall& call);
 void run(const AddCall& call);
+void run(const CutoffCall& call);
+void run(const StreamsCall& call);
 void run(const SpreadCall& call);
 void run(const MixCall& call);
 

@@ -21,6 +21,8 @@ class ReferenceKernels final : public Kernels {
   void run(const SsmCall& call) override { reference::run(call); }
   void run(const ActivateCall& call) override { reference::run(call); }
   void run(const AddCall& call) override { reference::run(call); }
+  void run(const CutoffCall& call) override { reference::run(call); }
+  void run(const StreamsCall& call) override { reference::run(call); }
   void run(const SpreadCall& call) override { reference::run(call); }
   void run(const MixCall& call) override { reference::run(call); }
   using Kernels::run;

@@ -11,8 +11,10 @@ import re
 from dataclasses import dataclass, replace
 
 from .any_model import rules_for_any
+from .layers import layer_of
 from .network_of import network_of
 from .rule import Rule, first, model_logits
+from .streams import OF_SEVERAL_MODULES, stream_rule
 
 # The functions that compute these, for several tokens and for one; and attention that shows what it attended to.
 CONVOLUTION = ("causal_conv1d_fn", "causal_conv1d_update")
@@ -108,6 +110,12 @@ class _Layer:
         return list(self._rules.values())
 
     def _rule(self, out, kind, inputs, module):
+        if out in OF_SEVERAL_MODULES:
+            return None
+        if self._has("predictions"):
+            width, norm = self._config.hidden_size, self._network["output_norm"]
+            if rule := stream_rule(self._layer, out, self._has("streams_out"), norm, width):
+                return rule
         if out == "output":
             return Rule(self._layer, "")
         if out in OF_ALL_LAYERS:
@@ -139,7 +147,8 @@ class _Layer:
         if kind == "rope":
             return self._rotation(out, self._dropped.get(inputs[0], inputs[0]))
         readers = (op for op in self._ops if op[1] in ("norm", "linear") and op[4] in self._modules)
-        reader = next((op[4] for op in readers if out in op[2].split()), None)
+        once = (op for op in readers if op[0] != "correct_norm")  # the module has been called before
+        reader = next((op[4] for op in once if out in op[2].split()), None)
         if reader:
             return Rule(f"{self._layer}.{reader}", "", of="input")
         if kind != "add":
@@ -431,16 +440,6 @@ def _within_layers(network, named):
     return layers
 
 
-def layer_of(network, config, modules):
-    """The ops of a layer with these modules."""
-
-    def holds(condition, name):
-        return getattr(config, name, False) if condition == "key" else (name in modules) == (condition == "with")
-
-    variants = network.get("variants", ())
-    return next((ops for conditions, ops in variants if all(holds(*each) for each in conditions)), network["layer"])
-
-
 def _describes(network, modules, parameters):
     """Whether these are of that network: each linear module is there, and no other has weights."""
     known = tuple(f"{op[4]}." for op in network["layer"] if op[4])
@@ -472,7 +471,7 @@ def rules_for(model):
     parameters = _within_layers(network, model.named_parameters())
     layers = {}
     for index, paths in modules.items():
-        layers[index] = {**network, "layer": layer_of(network, config, paths)}
+        layers[index] = {**network, "layer": layer_of(network, config, paths, index)}
         if not _describes(layers[index], paths, parameters.get(index, set())):
             return rules_for_any(model)
     own_parts = any(op[0] in OF_ALL_LAYERS for layer in layers.values() for op in layer["layer"])
@@ -483,8 +482,9 @@ def rules_for(model):
         for index, layer in (layers.items() if not alike else [("*", layers[0])])
         for rule in _Layer(layer, config, modules[0 if alike else index], index).rules()
     ]
+    joined = any(op[0] == "streams" for op in layers[0]["layer"])  # of which the first is the embedding
     return [
-        Rule(f"{network['layers']}.0", "embedding", of="input"),
+        Rule(f"{network['layers']}.0", "embedding", of="input", change=(lambda streams: streams[0]) if joined else None),
         *rules,
         Rule(network["output_norm"], "final_norm", call=1 if "one_norm_module" in network else None),
         Rule("", "logits", change=model_logits),

@@ -45,6 +45,9 @@ OWN_NAMES["qwen2_moe"] |= dict(moe_intermediate_size=16, shared_expert_intermedi
 OWN_NAMES["qwen3_5_text"] = dict(linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=8)
 OWN_NAMES["qwen3_5_text"] |= dict(linear_value_head_dim=6, layer_types=["linear_attention"] * 2)
 OWN_NAMES["qwen3_5_moe_text"] |= OWN_NAMES["qwen2_moe"] | OWN_NAMES["qwen3_5_text"]
+OWN_NAMES["gemma3n_text"] = dict(hidden_size_per_layer_input=6, vocab_size_per_layer_input=50, laurel_rank=4)
+OWN_NAMES["gemma3n_text"] |= dict(num_kv_shared_layers=0, altup_num_inputs=3, activation_sparsity_pattern=[0.9, 0.9])
+OWN_NAMES["gemma3n_text"] |= dict(layer_types=["sliding_attention", "full_attention"])
 OWN_NAMES["gemma4_text"] = dict(global_head_dim=16, hidden_size_per_layer_input=0)
 OWN_NAMES["gemma4_text"] |= dict(layer_types=["sliding_attention", "full_attention"])
 OWN_NAMES["qwen3_next"] = OWN_NAMES["qwen3_5_moe_text"]

@@ -40,6 +40,8 @@ class WrongKernels : public Kernels {
   void run(const AttentionCall& call) override { attention(call); }
   void run(const ActivateCall& call) override { activate(call); }
   void run(const AddCall& call) override { add(call); }
+  void run(const CutoffCall& call) override { right_->run(call); }
+  void run(const StreamsCall& call) override { right_->run(call); }
   void run(const SpreadCall& call) override { right_->run(call); }
   void run(const MixCall& call) override { right_->run(call); }
 

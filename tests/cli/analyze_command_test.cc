@@ -244,5 +244,24 @@ TEST_F(AnalyzeCommand, StrictAcceptsWhatOpsGiveBack) {
   EXPECT_EQ(code_of("gemma4", pair("layer_1_v_norm", "layer_1_attn", 3)), 1);
 }
 
+// Breaks if right logs of Gemma 3n were accused: a step between residual streams that leaves the
+// first as it is, and a cutoff that leaves no value of a gate.
+TEST_F(AnalyzeCommand, StrictAcceptsStreamsAndCutoffs) {
+  const std::vector<float> values = {1, -2, 3.5, 0.25, -5, 6, 0.5, 8};
+  const std::vector<float> zeros(8);
+  const auto code_of = [&](const std::string& arch, const std::string& records) {
+    const std::string header = R"({"assay":1,"model":{"arch":")" + arch + "\"}}\n";
+    return run({"analyze", "--strict", put("streams.jsonl", header + records)}).exit_code;
+  };
+  const auto both = [&](const char* one, const char* other, const std::vector<float>& of_both) {
+    return line(one, 3, of_both) + line(other, 3, of_both);
+  };
+  EXPECT_EQ(code_of("gemma3n", both("layer_1_predictions", "layer_1_active", values)), 0);
+  EXPECT_EQ(code_of("gemma3n", both("layer_1_q", "layer_1_ffn_gate", values)), 1);
+  EXPECT_EQ(code_of("gemma3n", both("layer_1_ffn_cutoff", "layer_1_ffn_act", zeros)), 0);
+  EXPECT_EQ(code_of("gemma3n", line("layer_1_ffn_gate", 3, zeros)), 1);
+  EXPECT_EQ(code_of("gemma3", line("layer_1_ffn_act", 3, zeros)), 1);
+}
+
 }  // namespace
 }  // namespace assay

@@ -11,6 +11,7 @@
 #include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "assay/compare/compare_logs.h"
 #include "model/architecture.h"
@@ -119,7 +120,9 @@ TEST_F(NameMapTest, LlamaCppHasOneChoiceOfEachCheckpoint) {
     }
     for (const char* name :
          {"embedding", "layer_1_q", "layer_1_attn", "layer_1_output", "logits"}) {
-      const bool may_lack = architecture.value_scale && name == std::string("layer_1_attn");
+      const bool has_streams = has_checkpoint(architecture, Checkpoint::kPredictions);
+      const bool may_lack = (architecture.value_scale && name == std::string("layer_1_attn")) ||
+                            (has_streams && name == std::string("layer_1_output"));
       EXPECT_TRUE(choices.contains(name) || may_lack) << architecture.name << " " << name;
     }
   }
@@ -135,7 +138,10 @@ TEST_F(NameMapTest, TransformersKnowsEachArchitecture) {
       const NameMap map = NameMap::load(
           fmt::format("transformers:arch={},head_dim=64,heads=4,kv_heads=2", architecture->name));
       const std::string layer = fmt::format("{}.3", model.layers);
-      EXPECT_THAT(checkpoints(map, layer), ElementsAre("layer_3_output")) << architecture->name;
+      const std::vector<std::string> output = {"layer_3_output"};
+      const bool has_streams = has_checkpoint(*architecture, Checkpoint::kPredictions);
+      EXPECT_EQ(checkpoints(map, layer), has_streams ? std::vector<std::string>() : output)
+          << architecture->name;
       EXPECT_THAT(checkpoints(map, std::string(hf_module(model, architecture->output_norm))),
                   ElementsAre("final_norm"))
           << architecture->name;
@@ -167,6 +173,8 @@ TEST_F(NameMapTest, TransformersKnowsEachArchitecture) {
            {"nemotron_h", "model.layers.1.mixer.in_proj"},
            {"mamba", "backbone.layers.1.mixer.x_proj"},
            {"jamba", "model.layers.1.mamba.dt_proj"},
+           {"gemma3n", "model.layers.1.altup.router_norm"},
+           {"gemma3n", "model.altup_projections.2"},
            {"qwen35", "model.layers.1.linear_attn.in_proj_qkv"},
            {"ernie4_5-moe", "model.layers.1.mlp.experts"},
            {"granitehybrid", "model.layers.1.block_sparse_moe"},
@@ -175,6 +183,10 @@ TEST_F(NameMapTest, TransformersKnowsEachArchitecture) {
     const NameMap map = NameMap::load(fmt::format("transformers:arch={},head_dim=8", arch));
     EXPECT_TRUE(map.find(name).known) << arch << ' ' << name;
   }
+  // A router that is called twice is two checkpoints.
+  EXPECT_THAT(found("gemma3n", "model.layers.1.altup.modality_router"),
+              ElementsAre("layer_1_altup_router", "layer_1_correct_router"));
+  EXPECT_THAT(found("gemma3n", "model.layers.1.laurel"), ElementsAre("layer_1_laurel_out"));
   EXPECT_THAT(found("falcon-h1", "model.layers.1.feed_forward"), ElementsAre("layer_1_ffn_out"));
   EXPECT_THAT(found("ernie4_5-moe", "model.layers.1.mlp"), ElementsAre("layer_1_ffn_out"));
   EXPECT_THAT(found("qwen2moe", "model.layers.1.mlp.experts"), ElementsAre("layer_1_routed_out"));

@@ -236,6 +236,8 @@ class CountingKernels : public Kernels {
   void run(const StoreKvCall& call) override { kernels_.run(call); }
   void run(const ActivateCall& call) override { kernels_.run(call); }
   void run(const AddCall& call) override { kernels_.run(call); }
+  void run(const CutoffCall& call) override { kernels_.run(call); }
+  void run(const StreamsCall& call) override { kernels_.run(call); }
   void run(const SpreadCall& call) override { kernels_.run(call); }
   void run(const MixCall& call) override { kernels_.run(call); }
 

@@ -146,6 +146,11 @@ OF_TYPE = {
     "persimmon": {"num_key_value_heads": 4},
     "falcon": {"ffn_hidden_size": 256, "intermediate_size": 256, "new_decoder_architecture": True, "num_kv_heads": 2},
     "gemma3_text": {"num_hidden_layers": 7},
+    "gemma3n_text": {
+        **{"num_hidden_layers": 7, "head_dim": 16, "sliding_window": 8, "num_kv_shared_layers": 2, "laurel_rank": 8},
+        **{"hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 120, "rms_norm_eps": 0.01},
+        **{"activation_sparsity_pattern": [0.95, 0.5] + [0.0] * 5, "altup_num_inputs": 3},
+    },
     "gemma4_text": {
         **{"num_hidden_layers": 7, "head_dim": 16, "global_head_dim": 32, "num_global_key_value_heads": 1},
         **{"attention_k_eq_v": True, "hidden_size_per_layer_input": 0, "sliding_window": 8, "rms_norm_eps": 0.01},

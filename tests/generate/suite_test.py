@@ -18,7 +18,8 @@ CAUSES = set(
     gqa_map kv_shift head_order qk_norm transpose gate_up_swapped activation_kind eps norm_kind norm_order
     norm_weight_plus_one bias_missing residual residual_multiplier parallel_residual embedding_scale logit_scale
     logit_softcap experts_used router_weights router_scale shared_expert expert_order scale sign token_shift row_shift
-    rounding quant_block delta_rule ssm mixer layer_scale layer_embedding alibi_slopes tied_head""".split()
+    rounding quant_block delta_rule ssm mixer layer_scale layer_embedding alibi_slopes tied_head
+    residual_streams laurel activation_cutoff kv_layer""".split()
 )
 SIZES = {"F32": 4, "BF16": 2, "F16": 2}
 # Of a row's elements that stand together in the GGUF file; the folder has float32 in their place.
@@ -113,6 +114,8 @@ class Suite(unittest.TestCase):
             self.assertEqual([(record["token_idx"], record["checkpoint"]) for record in records], expected)
             widths = {"logits": case["config"]["vocab_size"]}
             hidden = next(case["config"][key] for key in ("hidden_size", "n_embd", "n_embed", "d_model") if key in case["config"])
+            streams = case["config"].get("altup_num_inputs", 1)  # which all layers leave but the last
+            widths |= dict.fromkeys(outputs[:-1], streams * hidden)
             for record in records:
                 self.assertEqual(record["shape"], [1, widths.get(record["checkpoint"], hidden)])
                 numbers = [value for value in record["values"] if isinstance(value, (int, float))]

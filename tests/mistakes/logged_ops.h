@@ -27,14 +27,14 @@ class LoggedOps : public TemporaryFolder {
     network_ = Network::of_model(*model_, 9);
     ThreadPool pool(1);
     const auto kernels = make_cpu_kernels(pool);
-    const std::vector<int32_t> tokens = {1, 4, 2, 0, 3, 3, 1, 2, 4};
-    Session(*model_, *kernels, {}).eval(tokens, &kept_);
+    Session(*model_, *kernels, {}).eval(tokens_, &kept_);
   }
 
   Matrix computed(Op op, const KernelHooks& hooks = {}) const {
     Inputs inputs;
     for (const Op input : network_.inputs(op)) inputs.rows.push_back(kept_.all.at(input).get());
     for (int64_t t = 0; t < 9; ++t) inputs.positions.push_back(t);
+    inputs.tokens = tokens_;
     return network_.compute(op, inputs, hooks, 0);
   }
 
@@ -66,6 +66,7 @@ class LoggedOps : public TemporaryFolder {
     std::map<Op, std::shared_ptr<const Matrix>> all;
   };
 
+  const std::vector<int32_t> tokens_ = {1, 4, 2, 0, 3, 3, 1, 2, 4};
   testing_support::TinyModel tiny_;
   std::unique_ptr<Model> model_;
   Network network_;

@@ -67,16 +67,18 @@ TEST(Architectures, ComputeEachTensorOnceFromThoseBefore) {
       const bool of_experts = op.kind == OpKind::kExpertLinear || op.kind == OpKind::kMix ||
                               (op.kind == OpKind::kAdd && op.out == Checkpoint::kFfnOut);
       const bool of_latent = op.kind == OpKind::kHeads;
-      EXPECT_TRUE(of_experts || of_latent || kind_of(op.out) == op.kind) << where;
+      const bool of_streams = op.kind == OpKind::kStreams && op.out == Checkpoint::kOutput;
+      EXPECT_TRUE(of_experts || of_latent || of_streams || kind_of(op.out) == op.kind) << where;
       const bool needs_weights = op.kind == OpKind::kLinear || op.kind == OpKind::kNorm ||
                                  op.kind == OpKind::kExpertLinear || op.kind == OpKind::kConv ||
-                                 has_state(op.kind);
+                                 op.kind == OpKind::kStreamLinear || has_state(op.kind);
       const bool is_plain_norm = op.kind == OpKind::kNorm && architecture->plain_output_norm;
       const bool may_have = is_plain_norm || op.kind == OpKind::kAttention ||
                             op.kind == OpKind::kSelect || op.kind == OpKind::kWeigh ||
                             op.kind == OpKind::kEmbedding || op.out == Checkpoint::kVNorm ||
                             op.out == Checkpoint::kQRopeNorm || op.out == Checkpoint::kKRopeNorm ||
-                            op.out == Checkpoint::kOutput || is_ssm_norm(op.out);
+                            op.out == Checkpoint::kOutput || is_ssm_norm(op.out) ||
+                            op.out == Checkpoint::kCorrectedFirst;
       EXPECT_TRUE(may_have || needs_weights == !op.tensor.empty()) << where;
       known.insert(op.out);
       before = op.out;
@@ -144,6 +146,39 @@ TEST(LayerOps, FollowWhatTheFileHas) {
   EXPECT_EQ(reads(without_plain_ssm_norms(ops("mamba", {}, {})), C::kSsmStep), C::kSsmDtIn);
   EXPECT_EQ(reads(without_plain_ssm_norms(ops("jamba", {}, {})), C::kSsmStep), C::kSsmDtNorm);
   EXPECT_EQ(reads(ops("jamba", {"attn_q"}, {}), C::kAttn), C::kQ);
+  EXPECT_EQ(reads(ops("gemma3n", {"attn_k"}, {}), C::kFfnAct), C::kFfnUp);
+  EXPECT_EQ(find_spec(ops("gemma3n", {"attn_k"}, {}), C::kFfnAct)->in[1], C::kFfnCutoff);
+  EXPECT_EQ(find_spec(without_cutoff(ops("gemma3n", {"attn_k"}, {})), C::kFfnAct)->in[1],
+            C::kFfnGate);
+}
+
+// Breaks if the layers that make streams and merge them were others than the first and the last.
+TEST(LayerOps, FollowTheirPlace) {
+  using C = Checkpoint;
+  const auto outs = [](LayerPlace place, bool own_keys) {
+    std::set<C> made;
+    for (const OpSpec& op : layer_ops(
+             *find_architecture("gemma3n"),
+             [&](std::string_view stem) { return stem == "attn_k" && own_keys; },
+             [](std::string_view) { return false; }, place)) {
+      made.insert(op.out);
+    }
+    return made;
+  };
+  for (const LayerPlace place :
+       {LayerPlace::kAny, LayerPlace::kFirst, LayerPlace::kLast, LayerPlace::kOnly}) {
+    const bool is_first = place == LayerPlace::kFirst || place == LayerPlace::kOnly;
+    const bool is_last = place == LayerPlace::kLast || place == LayerPlace::kOnly;
+    EXPECT_EQ(outs(place, true).contains(C::kStreams), is_first);
+    EXPECT_EQ(outs(place, true).contains(C::kUnembedded), is_last);
+    EXPECT_TRUE(outs(place, true).contains(C::kK));
+  }
+  EXPECT_FALSE(outs(LayerPlace::kLast, false).contains(C::kK));
+  EXPECT_TRUE(outs(LayerPlace::kLast, false).contains(C::kUnembedded));
+  EXPECT_EQ(place_of(0, 1), LayerPlace::kOnly);
+  EXPECT_EQ(place_of(0, 2), LayerPlace::kFirst);
+  EXPECT_EQ(place_of(1, 2), LayerPlace::kLast);
+  EXPECT_EQ(place_of(1, 3), LayerPlace::kAny);
 }
 
 // Breaks if what reads an op that is left out read nothing, or a product's input.

@@ -37,7 +37,7 @@ std::string names() {
          "Those of a layer, and those after all layers; the embedding comes first. Generated from\n"
          "model/checkpoint.cc: do not edit, run ASSAY_GENERATE=1 model_test.\n\"\"\"\n\n"
          "LAYER = (\n" +
-         list_of(Checkpoint::kAttnNorm, Checkpoint::kOutput) + ")\nLAST = (\n" +
+         list_of(Checkpoint::kAltupProj, Checkpoint::kOutput) + ")\nLAST = (\n" +
          list_of(Checkpoint::kFinalNorm, Checkpoint::kLogits) + ")\n";
 }
 
@@ -77,8 +77,19 @@ std::string_view kind_name(OpKind kind) {
       return "expert_linear";
     case OpKind::kMix:
       return "mix";
+    case OpKind::kCutoff:
+      return "cutoff";
+    case OpKind::kStreams:
+      return "streams";
+    case OpKind::kStreamLinear:
+      return "stream_linear";
   }
   return "";
+}
+
+std::string_view place_name(LayerPlace place) {
+  constexpr std::string_view kNames[] = {"", "first", "last", "only"};
+  return kNames[static_cast<size_t>(place)];
 }
 
 // The items, each with a comma, as many a line as fit.
@@ -135,6 +146,7 @@ std::string model_text(const HfModel& model, const Architecture& architecture,
     add("with", hf_module(model, variant.tensor));
     add("with", hf_module(model, variant.also));
     add("without", hf_module(model, variant.without));
+    add("place", place_name(variant.place));
     variants += fmt::format("(({}), LAYERS[\"{}\"]),", conditions,
                             layer_name(layer_text(model, variant.ops)));
   }
@@ -198,7 +210,8 @@ the layer. Ops of the same module are parts of its output, in this order. Withou
 
 experts_architecture: the architecture's name where the config lists layers with experts
 variants: other layers, (conditions, ops), of which the first that applies is taken. A condition is ("key", an attribute
-    of the config that is true), or ("with" or "without", a module that the layer has or lacks)
+    of the config that is true), ("with" or "without", a module that the layer has or lacks), or ("place", "first",
+    "last" or "only")
 rotation: the function in transformers' source that rotates q and k
 halves_to_adjacent: rows of a head's q and k that rotate together are half a head apart here, neighbours in a file
 rotated_alone: it is given q and then k, as [sequences, tokens, heads, head_dim], and not both
@@ -250,9 +263,10 @@ TEST(HfNames, EveryTensorOfADeclaredLayerHasAModule) {
     for (const Architecture* architecture : architectures_of(model)) {
       for (const OpSpec& op : architecture->layer) {
         const bool has_module =
-            op.kind == OpKind::kNorm || op.kind == OpKind::kLinear ||
-            (op.kind == OpKind::kMix && op.n_inputs > 1 && !is_of_shared_expert(op.out)) ||
-            op.kind == OpKind::kConv;
+            !op.of_model &&
+            (op.kind == OpKind::kNorm || op.kind == OpKind::kLinear ||
+             (op.kind == OpKind::kMix && op.n_inputs > 1 && !is_of_shared_expert(op.out)) ||
+             op.kind == OpKind::kConv);
         EXPECT_EQ(hf_module(model, op).empty(), !has_module)
             << model.model_type << " " << checkpoint_op(op.out);
       }

@@ -172,6 +172,13 @@ BASES = LATENT_BASES | PLAIN_BASES | {
         rope_local_base_freq=10000.0, rope_scaling=None, query_pre_attn_scalar=32, sliding_window=512,
         sliding_window_pattern=6, attn_logit_softcapping=None, final_logit_softcapping=None
     ),
+    "gemma3n_text": common(
+        "Gemma3nForCausalLM", "gemma3n_text", **GEMMA, sliding_window=512,
+        layer_types=["sliding_attention", "full_attention"], rope_theta=10000.0, rope_local_base_freq=10000.0,
+        rope_scaling=None, final_logit_softcapping=NO_CAP, num_kv_shared_layers=0, activation_sparsity_pattern=[0.0, 0.0],
+        hidden_size_per_layer_input=256, vocab_size_per_layer_input=96, laurel_rank=64, altup_num_inputs=4,
+        altup_active_idx=0, altup_coef_clip=120.0, altup_correct_scale=True
+    ),
     "gemma4_text": common(
         "Gemma4ForCausalLM", "gemma4_text", **GEMMA, global_head_dim=32, num_global_key_value_heads=1,
         attention_k_eq_v=False, enable_moe_block=False, hidden_size_per_layer_input=0, num_kv_shared_layers=0,

@@ -58,6 +58,9 @@ MATRICES = {
     "*qkv*": 1.5,
     "*c_attn*": 1.5,
     "*query_key_value*": 1.5,
+    "*modality_router*": 64.0,  # whose input is divided by hidden_size
+    "*prediction_coefs*": 0.5,
+    "*correction_coefs*": 0.5,
     "*router*": 2.0,
     "*.gate.weight": 2.0,
     "*": 1.0,
@@ -111,7 +114,7 @@ def spread(name, shape, row):
         mean, deviation = constant, 0.0
     elif name.endswith(("sinks", "sink_bias")):
         mean, deviation = (1.0, 1.0) if row.hears("attention_sinks") else (NO_SINK, 0.0)
-    elif name.endswith(("router.scale", "per_expert_scale")):
+    elif name.endswith(("router.scale", "per_expert_scale", "correct_output_scale")):
         mean, deviation = 1.0, 0.5
     elif is_norm(name):
         plus_one = model_type in PLUS_ONE and not name.endswith("linear_attn.norm.weight")

@@ -29,8 +29,8 @@ def keys(path):
     import numpy as np
 
     def plain(value):
-        if isinstance(value, list):
-            return [plain(inner) for inner in value]
+        if isinstance(value, list):  # of which null is -infinity, that JSON has no number for
+            return [None if inner == float("-inf") else plain(inner) for inner in value]
         return float(str(np.float32(value))) if isinstance(value, float) else value
 
     fields = gguf.GGUFReader(path).fields

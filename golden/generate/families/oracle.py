@@ -45,14 +45,24 @@ def layers_of(model):
 
 
 def run(model, tokens):
-    """{checkpoint: float64 [tokens, n]}: what enters the first layer, what each leaves, and the logits."""
+    """{checkpoint: float64 [tokens, n]}: the embedding, what each layer leaves, and the logits.
+
+    Of several residual streams, [streams, sequences, tokens, n], the embedding is what enters the first layer as the
+    first; all of them are what leaves a layer, but for the last, which leaves the one that the last norm is given.
+    """
     seen, handles = {}, []
 
     def keep(name, value):
         value = value[0] if isinstance(value, tuple) else value
+        if value.dim() == 4:
+            value = value[0] if name == "embedding" else value.permute(1, 2, 0, 3)
         seen[name] = value.reshape(len(tokens), -1).numpy().copy()
 
-    for index, layer in enumerate(layers_of(model)):
+    layers = layers_of(model)
+    if hasattr(model.config, "altup_num_inputs"):
+        last = f"layer_{len(layers) - 1}_output"
+        handles.append(model.model.norm.register_forward_pre_hook(lambda _, args: keep(last, args[0])))
+    for index, layer in enumerate(layers):
         if index == 0:
             handles.append(
                 layer.register_forward_pre_hook(

@@ -15,11 +15,13 @@ from .windows import WINDOWS
 
 # Of rows in which seed 1 leaves a token no margin in its choice of experts, or a mistake too quiet (steadiness.py).
 SEEDS = {
+    "activation_sparsity_pattern": 3,
     "attn_layer_period": 3,
     "family_cohere2_moe": 3,
     "family_deepseek_v3": 4,
     "family_deepseek_v32": 3,
     "family_exaone_moe": 7,
+    "family_gemma3n_text": 8,
     "family_gemma4_text": 6,
     "family_gemma4_text_moe": 11,
     "family_glm4_moe": 3,
@@ -35,6 +37,7 @@ SEEDS = {
     "indexer_types": 3,
     "linear_num_value_heads_alike": 9,
     "mlp_only_layers": 4,
+    "num_kv_shared_layers": 12,
     "seventy_tokens_qwen3_next": 7,
     "yarn_qwen3_moe": 5,
 }

@@ -123,4 +123,19 @@ ATTENTION = [
             misread("attention_softcap", "takes that of the logits", {"attn_logit_softcapping": 30.0}),
         ),
     ),
+    Row(
+        "num_kv_shared_layers", GROUP, "A last layer that reads the keys and values of an earlier one (Gemma 3n)",
+        config(
+            "gemma3n_text", num_hidden_layers=3, num_kv_shared_layers=1, sliding_window=4,
+            layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+            activation_sparsity_pattern=[0.0] * 3
+        ),
+        ("num_kv_shared_layers",),
+        (
+            misread(
+                "kv_layer", "reads those of the layer before, and sees as much as that",
+                {"layer_types": ["sliding_attention", "full_attention", "full_attention"]}
+            ),
+        ),
+    ),
 ]

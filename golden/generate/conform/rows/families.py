@@ -3,13 +3,13 @@
 from ..bases import config
 from ..case import Row, ignored, misread
 from .family_mistakes import (
-    ALL_DIMENSIONS, ALL_EXPERTS, ALL_ROTATED, AS_DEEPSEEK_V32, AS_GLM_5, BASE_10000, BASE_OF_PARAMETERS,
+    ALL_DIMENSIONS, ALL_EXPERTS, ALL_ROTATED, ALTUP, AS_DEEPSEEK_V32, AS_GLM_5, BASE_10000, BASE_OF_PARAMETERS,
     CHANGED_WEIGHTS, ERF, FALCON_H1_SCALES, GELU_ERF, GEMMA4_EMBEDDINGS, GEMMA4_EXPERTS, GRANITE, GRANITE_SWA,
     HALF_A_SHARED_EXPERT, INDEXER, LINEAR_ATTENTION, LLAMA3, LLAMA4, LONGROPE, LOUD_SKIP, MAMBA, MINISTRAL,
-    NO_ALPHA, NO_BIASES, NO_CHOICE_BIAS, NO_HEAD_NORMS, NO_HEAD_NORMS_AT_ALL, NO_HUNYUAN_NORMS, NO_LOGIT_SCALE,
+    NO_ALPHA, NO_BIASES, NO_CHOICE_BIAS, NO_HEAD_NORMS, NO_HEAD_NORMS_AT_ALL, NO_HUNYUAN_NORMS, NO_LAUREL, NO_LOGIT_SCALE,
     NO_NORM_WEIGHTS, NO_ROUTED_SCALE, NO_SHARED_EXPERT, NO_SHARED_EXPERTS, NO_SHARED_MLP, NO_SINKS,
     NO_SSM_NORM_WEIGHTS, NO_SSM_NORMS, NO_WINDOW, OF_GRANITE_SWA, ONE_EXPERT, PHI_MSCALE, SCALES, SELECTIVE,
-    SHARED_GATE, SOFTCAPS, SOFTPLUS_IS_1, SSM_NORMED, SUB_NORMS, UNCHANGED_WEIGHTS, WIDE, mimo_rotation,
+    OF_SAMPLE, SHARED_GATE, SOFTCAPS, SOFTPLUS_IS_1, SSM_NORMED, SUB_NORMS, UNCHANGED_WEIGHTS, WIDE, mimo_rotation, sparsity,
 )
 
 GROUP = "model families"
@@ -149,6 +149,14 @@ FAMILIES = [
         misread("rope_scaling", "does not scale the angles of global layers", {"rope_scaling": None}),
         gain={"*gate_proj.weight": 2.0}, sliding_window=4, rope_theta=1000000.0,
         rope_scaling=dict(rope_type="linear", factor=8.0),
+    ),
+    family(
+        "gemma3n_text", "Gemma 3n", *ALTUP, NO_LAUREL, *GEMMA4_EMBEDDINGS, SOFTCAPS[1], NO_WINDOW,
+        NO_NORM_WEIGHTS, misread("rope_base", "takes one rotary base for all layers", {"rope_theta": 10000.0}),
+        sparsity("leaves the cutoff of activations out", 0.0, 0.0),
+        sparsity("takes the deviation of a sample for the cutoff", OF_SAMPLE, OF_SAMPLE, small=True),
+        gain={"*gate_proj.weight": 4.0}, sliding_window=4, rope_theta=1000000.0, final_logit_softcapping=4.0,
+        activation_sparsity_pattern=[0.95, 0.95],
     ),
     family(
         "gemma4_text", "Gemma 4", SOFTCAPS[1], NO_WINDOW, GELU_ERF, NO_NORM_WEIGHTS,

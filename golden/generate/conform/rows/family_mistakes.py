@@ -202,3 +202,28 @@ LLAMA4 = (
     misread("experts_used", "uses two experts of each token", {"num_experts_per_tok": 2}),
     misread("experts_used", "leaves the experts out", tensors={"*experts.down_proj": 0.0}),
 )
+ALTUP = (
+    misread(
+        "residual_streams", "takes each layer's streams as they are, without predicting them",
+        tensors={"*altup.prediction_coefs.weight": 0.0}
+    ),
+    misread(
+        "residual_streams", "corrects all streams alike, without coefficients",
+        tensors={"*altup.correction_coefs.weight": 0.0}
+    ),
+    misread(
+        "residual_streams", "leaves correct_output_scale out", tensors={"*altup.correct_output_scale": 1.0}
+    ),
+    misread(
+        "residual_streams", "takes the first stream alone at the end", tensors={"*altup_unembed_projections*": 0.0}
+    ),
+    misread(
+        "residual_streams", "begins with the first stream alone", tensors={"*altup_projections*": 0.0}
+    ),
+)
+NO_LAUREL = misread("laurel", "leaves LAuReL's products out", tensors={"*post_laurel_norm.weight": 0.0})
+OF_SAMPLE = 0.9507578  # of 112 numbers: as far as 0.95 by the deviation of a sample, which is divided by 111
+
+
+def sparsity(text, *shares, small=False):
+    return misread("activation_cutoff", text, {"activation_sparsity_pattern": list(shares)}, small=small)

@@ -2,6 +2,7 @@
 
 from ..bases import config
 from ..case import Row, ignored, misread
+from .family_mistakes import OF_SAMPLE, sparsity
 
 GROUP = "feed-forward"
 EXPERTS = "experts"
@@ -44,6 +45,18 @@ FEEDFORWARD = [
         "hidden_activation", GROUP, "Gemma's hidden_act, which says gelu and is not its activation",
         config("gemma", hidden_act="gelu"), ("hidden_activation",),
         (ignored("activation_kind", "takes hidden_act: GELU with erf", {"hidden_activation": "gelu"}, small=True),),
+        gain={"*gate_proj.weight": 2.0},
+    ),
+    Row(
+        "activation_sparsity_pattern", GROUP, "A cutoff of Gemma 3n's gate, in the first layer",
+        config("gemma3n_text", activation_sparsity_pattern=[0.95, 0.0]), ("activation_sparsity_pattern",),
+        (
+            ignored("activation_cutoff", "leaves it out", {"activation_sparsity_pattern": [0.0, 0.0]}),
+            sparsity("has it in all layers", 0.95, 0.95),
+            sparsity("takes the deviation of a sample for it", OF_SAMPLE, 0.0, small=True),
+            sparsity("takes that deviation, in all layers", OF_SAMPLE, OF_SAMPLE),
+            sparsity("cuts at the mean", 0.5, 0.0),
+        ),
         gain={"*gate_proj.weight": 2.0},
     ),
     Row(

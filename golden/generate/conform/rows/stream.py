@@ -3,6 +3,7 @@
 from ..base_parts import NO_CAP
 from ..bases import config
 from ..case import Row, ignored, misread
+from .family_mistakes import ALTUP, NO_LAUREL, sparsity
 
 GROUP = "residual stream and scales"
 
@@ -68,5 +69,14 @@ STREAM = [
             misread("logit_softcap", "takes 30", {"final_logit_softcapping": 30.0}),
             misread("logit_softcap", "takes that of the scores", {"final_logit_softcapping": 50.0}),
         ),
+    ),
+    Row(
+        "altup", GROUP, "Four residual streams, predicted and corrected in each layer (AltUp)", config("gemma3n_text"),
+        ("altup_num_inputs",),
+        (*ALTUP, sparsity("cuts the activations of the first ten layers off", 0.95, 0.95)),
+    ),
+    Row(
+        "laurel_rank", GROUP, "A branch of low rank beside attention (LAuReL)", config("gemma3n_text", laurel_rank=24),
+        ("laurel_rank",), (ignored(NO_LAUREL.name, NO_LAUREL.text, tensors=NO_LAUREL.tensors),),
     ),
 ]

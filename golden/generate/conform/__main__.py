@@ -116,6 +116,7 @@ def main():
             expected = loudness.read_log(out / row.feature / "reference.jsonl")
             found, error, wrong = loudness.survey(options.assay, case, folder, expected)
             wrong += steadiness.wrong(folder, case["tokens"])
+            wrong += reference.wrong_with_a_cache(folder, case["tokens"], expected["logits"])
             keys, why = gguf_of(options.assay, case, folder, expected)
             if quantised.is_quantised(case):
                 wrong += quantised.wrong_blocks(folder)

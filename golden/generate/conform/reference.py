@@ -4,6 +4,7 @@ import json
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import torch
 import transformers
 from safetensors import safe_open
@@ -15,6 +16,7 @@ from ..families.doubles import doubles
 from .case import first_match
 from .draws import spread
 
+AGREES = 1e-6  # of the largest logit: the state of some networks is kept in float32
 ENGINE = f"transformers {transformers.__version__} float64"
 PUBLISHED_WITHOUT = {"gpt2": "transformer."}  # the prefix that published files lack
 
@@ -63,7 +65,16 @@ def run(folder, tokens):
     return oracle.run(loaded(folder), tokens)
 
 
-def logits(model, tokens):
+def logits(model, tokens, use_cache=False):
     """float64 [tokens, vocabulary]."""
     with doubles(), torch.no_grad():
-        return model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0].numpy()
+        return model(input_ids=torch.tensor([tokens]), use_cache=use_cache).logits[0].numpy()
+
+
+def wrong_with_a_cache(folder, tokens, expected):
+    """What is wrong with the case where a cache is kept, as engines do: a network may be without what the cache asks for."""
+    try:
+        far = float(np.abs(logits(loaded(folder), tokens, use_cache=True) - expected).max())
+    except Exception as error:  # whatever transformers raises for a config
+        return [f"transformers does not evaluate it with a cache: {error}"]
+    return [] if far <= AGREES * float(np.abs(expected).max()) else [f"with a cache, transformers' logits are {far:.1e} off"]

@@ -244,7 +244,11 @@ FAMILIES = [
         moe_shared_expert_intermediate_size=88, n_group=1, topk_group=1, norm_topk_prob=True, routed_scaling_factor=2.5,
     ),
     family("mamba", "Mamba", *SELECTIVE, SSM_NORMED, gain=LOUD_SKIP),
-    family("falcon_mamba", "Falcon Mamba", *SELECTIVE, NO_SSM_NORMS, gain=LOUD_SKIP),
+    family(
+        "falcon_mamba", "Falcon Mamba", *SELECTIVE, NO_SSM_NORMS,
+        misread("eps", "takes the other norms' epsilon for those of dt, B and C", {"mixer_rms_eps": 1e-5}, small=True),
+        gain=LOUD_SKIP | {"*x_proj.weight": 0.25},  # small, or the two epsilons would be the same
+    ),
     family(
         "jamba", "Jamba: Mamba beside attention without rotation, and experts", *SELECTIVE, *NO_SSM_NORM_WEIGHTS,
         ONE_EXPERT, ALL_EXPERTS, gain=LOUD_SKIP,

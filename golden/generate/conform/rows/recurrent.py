@@ -98,12 +98,13 @@ RECURRENT = [
         gain=LOUD_SKIP | {"*A_log": 2.0},
     ),
     row(
-        "selective_scan_norms", "Norms without weights within Mamba", config("falcon_mamba", num_hidden_layers=1), (),
+        "selective_scan_norms", "Norms without weights within Mamba",
+        config("falcon_mamba", num_hidden_layers=1, layer_norm_epsilon=1e-6), (),  # that of the norms within
         (NO_SSM_NORMS,),
     ),
     row(
         "selective_scan_norm_weights", "Norms with weights within Mamba",
-        config("jamba", num_hidden_layers=1, attn_layer_period=2, num_experts=1, num_experts_per_tok=1), (),
+        config("jamba", num_hidden_layers=2, attn_layer_period=2, num_experts=1, num_experts_per_tok=1), (),
         NO_SSM_NORM_WEIGHTS,
     ),
     row(

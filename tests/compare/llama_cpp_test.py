@@ -111,6 +111,12 @@ GOLDENS = {
 }
 # Of configs of conform/suite, or else of tests/data/synth, with another number of layers where llama.cpp loads no other:
 # the feature, or the file, then changes.
+def sections(kind, base, *pairs):
+    """The text of a model of images: positions there share the pairs of a head."""
+    rotation = {"rope_type": "default", "rope_theta": base, "mrope_section": list(pairs)}
+    return {"model_type": kind, "rope_parameters": rotation}
+
+
 WINDOWS = ["sliding_attention"] * 3 + ["full_attention"]
 SYNTHETIC = {
     "command-r": ("family_cohere", {}, PARALLEL),
@@ -154,6 +160,10 @@ SYNTHETIC = {
     "qwen35": ("qwen35", {}, set()),
     "qwen35moe": ("qwen35moe", {}, set()),
     "qwen3next": ("qwen3next", {}, set()),
+    # llama.cpp does not read the epsilon, and adds nothing.
+    "qwen2vl": ("qwen2", sections("qwen2_vl_text", 1000000.0, 4, 6, 6) | {"rms_norm_eps": 1e-9}, NO_OUT),
+    "qwen3vl": ("qwen3", sections("qwen3_vl_text", 1000000.0, 11, 11, 10), NO_OUT),
+    "qwen3vlmoe": ("qwen3moe", sections("qwen3_vl_moe_text", 10000.0, 11, 11, 10) | {"mlp_only_layers": []}, NO_OUT),
     "llama-biases": ("mlp_bias", {"attention_bias": True}, set()),
 }
 

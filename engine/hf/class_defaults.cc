@@ -27,6 +27,7 @@ std::map<std::string, TextPart> read_text_parts() {
     part.flat = said["flat"].GetBool();
     part.tied = said["tied"].GetBool();
     part.tied_by_text = said["tied_by_text"].GetBool();
+    part.scales_logits = said["scales_logits"].GetBool();
     for (const auto& name : said["others"].GetArray()) part.others.emplace_back(name.GetString());
   }
   return parts;

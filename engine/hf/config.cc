@@ -321,6 +321,7 @@ void read_rotation(const ConfigObject& object, HfConfig& config, Keys& keys) {
     for (int64_t pair = 0; pair < rope.dimensions / 2; ++pair) {
       if (is_turned_in_text(sections, config.architecture->rope_sections, pair)) continue;
       keys.own_flag(hyperparameter::own::kTurnsAllPairs, true);
+      break;
     }
   }
   if (config.architecture->rope_long_short || config.architecture->temperature ||
@@ -396,6 +397,22 @@ void read_tied(const ConfigObject& whole, const ConfigObject& object, HfConfig& 
   config.tied = config.tied_is_stated = true;
 }
 
+// The class of the whole may leave logits as they are that the text's own scales or caps.
+void refuse_scaled_logits(const ConfigObject& object, const HfConfig& config) {
+  if (config.text_part == nullptr || config.text_part->scales_logits) return;
+  const auto differs = [&](std::string_view key, double neutral) {
+    const auto found = config.metadata.find(fmt::format("{}.{}", config.architecture->name, key));
+    return found != config.metadata.end() && !(std::get<double>(found->second) == neutral);
+  };
+  const bool of_weights = std::ranges::find(config.model->scales, "output", &HfScale::tensor) !=
+                          config.model->scales.end();
+  constexpr auto kScale = kMultiplierKeys[static_cast<size_t>(Multiplier::kLogits)];
+  if (!of_weights && !differs(hyperparameter::kLogitSoftCap, 0.0) && !differs(kScale, 1.0)) return;
+  object.refuse("model_type",
+                fmt::format("is '{}', whose logits are scaled or capped", config.model->model_type),
+                "transformers does so only of the text alone, and not within this model");
+}
+
 }  // namespace
 
 HfConfig read_hf_config(const std::string& json, const std::string& where) {
@@ -438,6 +455,7 @@ HfConfig read_hf_config(const std::string& json, const std::string& where) {
   read_activation(object, config, keys);
   read_multipliers(object, config, keys);
   read_soft_caps(object, config, keys);
+  refuse_scaled_logits(object, config);
   read_window(object, config, keys);
   if (config.architecture->windowed_heads) read_windowed_heads(object, config, keys);
   if (has_checkpoint(*config.architecture, Checkpoint::kPredictions)) {

@@ -5,6 +5,7 @@ the embedding is the output matrix, whether a text_config may say so, too, and h
 text's.
 """
 
+import inspect
 import json
 
 import torch
@@ -26,6 +27,8 @@ KINDS = [
 ]
 # Whose class needs the package timm for its images: by its published files.
 UNMADE = {"gemma3n": ["audio_tower.", "embed_audio.", "embed_vision.", "vision_tower."]}
+# What scales or caps logits, which the class of a whole may do or not as that of its text alone does.
+OF_LOGITS = ("final_logit_softcapping", "logits_scaling", "logit_scale")
 # Names of the network of text, as modules and files have them. An output matrix is the whole model's.
 OF_TEXT = ("language_model.", "text_model.", "lm_head.")
 PROBE = 24
@@ -80,6 +83,11 @@ def ties(config):
     return getattr(config, "tie_word_embeddings", False)
 
 
+def scales_logits(kind):
+    source = inspect.getsource(model_class(kind).forward)
+    return any(name in source for name in OF_LOGITS)
+
+
 def part(kind):
     config_class = CONFIG_MAPPING[kind]
     usual = config_class()
@@ -93,6 +101,7 @@ def part(kind):
     untied_text = small_config(kind, config.text_config.to_dict() | {"tie_word_embeddings": False})
     return {
         **{"text": text_type, "flat": flat, "tied": ties(usual), "tied_by_text": ties(tied_text) and not ties(untied_text)},
+        "scales_logits": scales_logits(kind),
         "others": others(kind, config),
     }
 

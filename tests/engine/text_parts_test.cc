@@ -108,5 +108,21 @@ TEST_F(HfFolder, OfImagesAndTextTheClassHasWhatIsLeftOut) {
   EXPECT_TRUE(tied(R"(, "tie_word_embeddings": true)", ""));
 }
 
+// Breaks if logits were scaled or capped within a model whose class leaves them as they are.
+TEST_F(HfFolder, OfImagesAndTextLogitsAreScaledWhereTheWholeDoes) {
+  const auto keys_of = [](const char* kind, const char* type, const char* more) {
+    return read_hf_config(
+        fmt::format(R"({{"model_type": "{}", "text_config": {}}})", kind, llama_config(more, type)),
+        "config.json");
+  };
+  const auto refused = ThrowsMessage<Error>(HasSubstr("whose logits are scaled or capped"));
+  EXPECT_THAT([&] { keys_of("granite_speech", "granite", R"(, "logits_scaling": 2.0)"); }, refused);
+  EXPECT_NO_THROW(keys_of("granite_speech", "granite", R"(, "logits_scaling": 1.0)"));
+  EXPECT_NO_THROW(keys_of("hyperclovax_vision_v2", "hyperclovax", R"(, "logits_scaling": 2.0)"));
+  const char* capped = R"(, "head_dim": 4, "final_logit_softcapping": 5.0)";
+  EXPECT_THAT([&] { keys_of("gemma3", "gemma3_text", capped); }, refused);
+  EXPECT_NO_THROW(keys_of("gemma3", "gemma3_text", R"(, "head_dim": 4)"));
+}
+
 }  // namespace
 }  // namespace assay

@@ -24,6 +24,12 @@ if not MISSING:
     from generate import text_parts
 
 
+# Of kinds that scale or cap logits as their text alone does.
+CHANGES = {"gemma4": {"final_logit_softcapping": 0.5}, "hyperclovax_vision_v2": {"logits_scaling": 2.5}}
+# Of others whose text alone would: the logits of the whole are as they are.
+REFUSED = {("granite_speech", "granite"): {"logits_scaling": 2.5}, ("llava", "cohere"): {}}
+
+
 def logits_of_transformers(kind, text, folder):
     """Writes the folder, too, and the log of a tap."""
     config = text_parts.small_config(kind, text)
@@ -51,7 +57,7 @@ class Texts(unittest.TestCase):
 
     def check(self, kind, folder):
         text = json.loads(text_parts.WRITTEN.read_text())[kind]["text"]
-        expected = logits_of_transformers(kind, config_of(text), folder)
+        expected = logits_of_transformers(kind, config_of(text) | CHANGES.get(kind, {}), folder)
         got, refusal = logits_of_assay(json.loads((folder / "config.json").read_text()), folder)
         self.assertIsNotNone(got, f"{kind}: {refusal}")
         self.assertTrue(np.linalg.norm(expected) > 0)
@@ -64,6 +70,16 @@ class Texts(unittest.TestCase):
         command += ["--checkpoints", ",".join(sorted(tapped))]  # all but what happens to single experts
         done = subprocess.run(command, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, f"{kind}: {done.stdout}{done.stderr}")
+
+    def test_logits_that_the_whole_does_not_scale_are_refused(self):
+        """Breaks if Assay scaled them: the argmax is the same, and all logits are another number times those."""
+        for (kind, text), change in REFUSED.items():
+            with self.subTest(kind), tempfile.TemporaryDirectory() as scratch:
+                folder = Path(scratch)
+                logits_of_transformers(kind, config_of(text) | change, folder)
+                got, refusal = logits_of_assay(json.loads((folder / "config.json").read_text()), folder)
+                self.assertIsNone(got)
+                self.assertIn("whose logits are scaled or capped", refusal)
 
 
 def main():

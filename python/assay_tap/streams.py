@@ -1,7 +1,5 @@
 """Rules for networks of several residual streams, which layers are given as [streams, sequences, tokens, n] (Gemma 3n)."""
 
-import torch
-
 from .rule import Rule
 
 # What one of several modules computes, each of another stream.
@@ -15,12 +13,16 @@ def rows_of(streams):
 
 def _predicted(coefficients, streams):
     """What no module gives: each stream, and all of them times the coefficients [sequences, tokens, streams * streams]."""
+    import torch
+
     each = coefficients.unflatten(-1, (len(streams), -1))
     return rows_of(streams + torch.einsum("stij,jstn->istn", each, streams))
 
 
 def _corrected(streams, spread):
     """What a layer gives, before the embedding of its own was added to all streams but the first."""
+    import torch
+
     return rows_of(torch.cat([streams[:1], streams[1:] - spread]))
 
 

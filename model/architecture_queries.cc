@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <initializer_list>
 
 #include "model/architecture.h"
@@ -25,6 +26,16 @@ bool depends_on_tokens_alone(std::span<const OpSpec> layer, Checkpoint checkpoin
     if (input == Checkpoint::kOutput) return is_first;
     return input == Checkpoint::kEmbedding || depends_on_tokens_alone(layer, input, is_first);
   });
+}
+
+OpKind find_kind(Checkpoint checkpoint) {
+  if (checkpoint == Checkpoint::kFinalNorm) return OpKind::kNorm;
+  if (checkpoint == Checkpoint::kLogits) return OpKind::kLinear;
+  for (const Architecture& architecture : architectures()) {
+    const OpSpec* op = find_spec(architecture, checkpoint);
+    if (op != nullptr) return op->kind;
+  }
+  return OpKind::kEmbedding;
 }
 
 std::vector<OpSpec> without_plain_norms(std::span<const OpSpec> layer,
@@ -85,13 +96,13 @@ std::vector<OpSpec> without_cutoff(std::span<const OpSpec> layer) {
 }
 
 OpKind kind_of(Checkpoint checkpoint) {
-  if (checkpoint == Checkpoint::kFinalNorm) return OpKind::kNorm;
-  if (checkpoint == Checkpoint::kLogits) return OpKind::kLinear;
-  for (const Architecture& architecture : architectures()) {
-    const OpSpec* op = find_spec(architecture, checkpoint);
-    if (op != nullptr) return op->kind;
-  }
-  return OpKind::kEmbedding;
+  // Of the first architecture that has it: searches for causes ask for all of them again and again.
+  static const std::array<OpKind, kCheckpoints> kinds = [] {
+    std::array<OpKind, kCheckpoints> found;
+    for (int i = 0; i < kCheckpoints; ++i) found[i] = find_kind(static_cast<Checkpoint>(i));
+    return found;
+  }();
+  return kinds[static_cast<size_t>(checkpoint)];
 }
 
 bool has_checkpoint(const Architecture& architecture, Checkpoint checkpoint) {

@@ -199,7 +199,7 @@ class LogCheck {
   }
 
   // Whether not all layers of the architecture compute the op: rotations in some, with their norms,
-  // or what a variant of the layer does not have.
+  // a cutoff of activations, or what a variant of the layer does not have.
   bool may_lack(const std::string& op) const {
     const Architecture* architecture = find_architecture(manifest_.arch);
     const std::optional<Checkpoint> checkpoint = find_checkpoint(op, true);
@@ -210,6 +210,7 @@ class LogCheck {
     if (lacks({.ops = architecture->layer}) || std::ranges::any_of(architecture->variants, lacks)) {
       return true;
     }
+    if (checkpoint == Checkpoint::kFfnCutoff) return true;
     return (checkpoint == Checkpoint::kQRope || checkpoint == Checkpoint::kKRope ||
             checkpoint == Checkpoint::kQRopeNorm || checkpoint == Checkpoint::kKRopeNorm) &&
            (architecture->unrotated_period > 0 || architecture->rotated != Rotated::kAll);

@@ -241,6 +241,9 @@ INSTANTIATE_TEST_SUITE_P(
             {"attention_window", "attention_scale", "rope_base", "rope_scaling", "rope_dimensions",
              "qk_norm", "norm_order", "norm_kind", "layer_scale", "logit_softcap"}},
         Feature{"gemma4-ple", {"layer_embedding", "kv_layer", "norm_order", "layer_scale"}},
+        Feature{"gemma3n",
+                {"residual_streams", "laurel", "activation_cutoff", "layer_embedding",
+                 "logit_softcap", "attention_window", "rope_base", "norm_kind"}},
         Feature{"gemma4-moe",
                 {"router_scale", "router_weights", "norm_order", "norm_kind", "shared_expert",
                  "experts_used", "expert_order"}},
@@ -320,8 +323,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_P(CatalogueOfFeatures, AreNamedAndNothingElse) {
   const std::string model = GetParam().model;
-  const Tally found =
-      tally(model + "/" + model + "-f32.gguf", {.n_tokens = 18, .faults = kOfFeatures, .n_predict = 0});
+  const Tally found = tally(model + "/" + model + "-f32.gguf",
+                            {.n_tokens = 18, .faults = kOfFeatures, .n_predict = 0});
   EXPECT_THAT(found.wrong, IsEmpty());
   EXPECT_THAT(GetParam().names, IsSubsetOf(found.names));
   // All but what only shows where tokens come one by one, what no name is for, and half of the

@@ -75,11 +75,11 @@ class SessionFile : public testing::Test {
 // A restored session would answer otherwise than the one that was saved.
 TEST_F(SessionFile, RestoredSessionContinuesWithTheSameBits) {
   for (const char* name : {"tinyllama", "gpt2", "phi3", "gemma4", "gemma4-moe", "gemma4-ple",
-                           "lfm2", "qwen35", "llama4"}) {
+                           "gemma3n", "lfm2", "qwen35", "llama4"}) {
     for (const KvType type : {KvType::kF32, KvType::kF16}) {
-      const bool in_blocks =
-          std::set<std::string>{"lfm2", "qwen35", "gemma4", "gemma4-moe", "gemma4-ple", "llama4"}
-              .count(name) == 0;
+      const bool in_blocks = std::set<std::string>{"lfm2",       "qwen35",  "gemma4", "gemma4-moe",
+                                                   "gemma4-ple", "gemma3n", "llama4"}
+                                 .count(name) == 0;
       const Model model(gguf(name, in_blocks ? "q4_k_m" : "f32"));
       Session first = session(model, 16, type);
       first.eval({tokens_.data(), 4});

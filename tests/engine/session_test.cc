@@ -102,9 +102,10 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Families, SameBits,
     testing::Combine(testing::Values("gemma2", "gemma3", "gemma4", "gemma4-moe", "gemma4-ple",
-                                     "cohere2", "gpt-oss", "qwen3moe", "stablelm-parallel",
-                                     "deepseek2", "deepseek3", "lfm2", "qwen35", "qwen3next",
-                                     "lfm2moe", "mistral3", "apertus", "llama4", "phimoe", "mpt"),
+                                     "gemma3n", "cohere2", "gpt-oss", "qwen3moe",
+                                     "stablelm-parallel", "deepseek2", "deepseek3", "lfm2",
+                                     "qwen35", "qwen3next", "lfm2moe", "mistral3", "apertus",
+                                     "llama4", "phimoe", "mpt"),
                      testing::Values("f32"), testing::Values(KvType::kF32),
                      testing::Values(Math::kExact)),
     same_bits_name);

@@ -55,9 +55,9 @@ std::string path_of(const std::string& model) {
 
 // Weights that are copied piece by piece fail when half of them are there.
 TEST(WeightCopyTest, ReservesEverythingBeforeCopying) {
-  for (const std::string name :
-       {"tinyllama", "qwen2.5", "qwen3", "olmo2", "granite", "phi3", "gpt2", "gpt-oss", "phi2",
-        "deepseek3", "lfm2", "qwen35", "gemma4", "gemma4-moe", "gemma4-ple", "llama4", "phimoe"}) {
+  for (const std::string name : {"tinyllama", "qwen2.5", "qwen3", "olmo2", "granite", "phi3",
+                                 "gpt2", "gpt-oss", "phi2", "deepseek3", "lfm2", "qwen35", "gemma4",
+                                 "gemma4-moe", "gemma4-ple", "gemma3n", "llama4", "phimoe"}) {
     const Model model(std::make_shared<Gguf>(path_of(name)));
     FakeDevice device;
     const WeightCopy copy(model, device);

@@ -161,11 +161,11 @@ TEST(Mutants, EveryFaultAppliesToSomeGolden) {
     for (const char* type : {"f32", "q4_k_m", "q8_0", "f16"}) try_on(name, type);
   }
   for (const char* name :
-       {"apertus",    "cohere2",  "gemma2",    "gemma3",     "gpt-oss",    "gptneox",
-        "granitemoe", "nemotron", "olmoe",     "deepseek2",  "deepseek3",  "hunyuan-dense",
-        "lfm2",       "qwen35",   "qwen3next", "mistral3",   "qwen2-yarn", "qwen2moe",
-        "qwen3",      "stablelm", "gemma4",    "gemma4-moe", "gemma4-ple", "granitehybrid",
-        "falcon-h1",  "llama4",   "phimoe",    "mpt"}) {
+       {"apertus",       "cohere2",   "gemma2",    "gemma3",     "gpt-oss",    "gptneox",
+        "granitemoe",    "nemotron",  "olmoe",     "deepseek2",  "deepseek3",  "hunyuan-dense",
+        "lfm2",          "qwen35",    "qwen3next", "mistral3",   "qwen2-yarn", "qwen2moe",
+        "qwen3",         "stablelm",  "gemma4",    "gemma4-moe", "gemma4-ple", "gemma3n",
+        "granitehybrid", "falcon-h1", "llama4",    "phimoe",     "mpt"}) {
     try_on(name, "f32");
   }
   for (const auto& [name, count] : goldens) EXPECT_GT(count, 0) << name;

@@ -75,9 +75,9 @@ class RecomputeTest : public testing::TestWithParam<const char*> {};
 
 INSTANTIATE_TEST_SUITE_P(Models, RecomputeTest,
                          testing::Values("tinyllama", "qwen2.5", "phi3", "gpt2", "gemma2", "gemma3",
-                                         "gemma4", "gemma4-moe", "gemma4-ple", "cohere2", "exaone4",
-                                         "gpt-oss", "granitemoe", "olmoe", "qwen2-yarn", "phi2",
-                                         "command-r-plus", "deepseek2", "deepseek3", "lfm2",
+                                         "gemma4", "gemma4-moe", "gemma4-ple", "gemma3n", "cohere2",
+                                         "exaone4", "gpt-oss", "granitemoe", "olmoe", "qwen2-yarn",
+                                         "phi2", "command-r-plus", "deepseek2", "deepseek3", "lfm2",
                                          "qwen35", "qwen3next", "qwen2moe", "hunyuan-dense",
                                          "mistral3", "apertus", "granitehybrid", "nemotron_h",
                                          "mamba2", "nemotron_h_moe", "falcon-h1", "llama4",

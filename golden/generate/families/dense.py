@@ -223,6 +223,21 @@ DENSE = (
         {"layer_scalar": 2.0, "embed_tokens_per_layer": 0.7, "per_layer_model_projection": 0.5},
     ),
     Family(
+        "gemma3n", "Gemma3nTextConfig", 264,
+        GROUPED | dict(
+            hidden_size=16, num_attention_heads=2, num_key_value_heads=1, num_hidden_layers=3, head_dim=8,
+            intermediate_size=[32] * 3, num_kv_shared_layers=1, hidden_size_per_layer_input=8,
+            vocab_size_per_layer_input=320, laurel_rank=8, altup_num_inputs=4, altup_active_idx=0, altup_coef_clip=120.0,
+            altup_correct_scale=True, activation_sparsity_pattern=[0.75, 0.75, 0.0],
+            rms_norm_eps=0.046875, sliding_window=8, hidden_activation="gelu_pytorch_tanh",
+            layer_types=[f"{kind}_attention" for kind in ("sliding", "full", "full")],
+            rope_parameters={"sliding_attention": rope(3456.0), "full_attention": rope(345.0)},
+            final_logit_softcapping=3.5, tie_word_embeddings=True
+        ),
+        {"embed_tokens_per_layer": 0.7, "per_layer_model_projection": 0.5},
+        proof=dict(hidden_size_per_layer_input=256, laurel_rank=64, num_kv_shared_layers=0),
+    ),
+    Family(
         "exaone4", "Exaone4Config", 1181,
         WHOLE | dict(
             num_hidden_layers=5, intermediate_size=32, rms_norm_eps=0.046875, sliding_window=8,

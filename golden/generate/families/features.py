@@ -364,6 +364,13 @@ FEATURES = {
         "width of the windows": dict(sliding_window=7),
         "cap of logits": dict(final_logit_softcapping=None),
     },
+    "gemma3n": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "width of the windows": dict(sliding_window=7),
+        "base in windows": dict(rope_parameters={"sliding_attention": rope(345.0), "full_attention": rope(345.0)}),
+        "cutoffs of activations": dict(activation_sparsity_pattern=[0.0] * 3),
+        "cap of logits": dict(final_logit_softcapping=None),
+    },
     "gemma4-moe": {
         "epsilon": dict(rms_norm_eps=1e-5),
         "width of the windows": dict(sliding_window=7),
@@ -435,6 +442,9 @@ NOT_BY_LLAMA_CPP = {
     "qwen35moe": LENGTHS + "3e-6 of float64",
     "qwen3next": LENGTHS + "3e-6 of float64",
     "gemma4-ple": "llama.cpp looks GELU up in a table of float16 values, here twice in each layer; it is within 2e-3 of float64",
+    "gemma3n": "llama.cpp cuts the activations of the first ten layers off at 0.95, by the deviation of a sample, caps the logits "
+    "at 30, has embeddings of 256 numbers in a layer and branches of rank 64, and looks GELU up in a table of float16 values; "
+    "with all of these it is within 2e-3 of float64",
     "llama4": "llama.cpp has chunks of 8192 positions, and a temperature of 0.1 over spans of 8192, whatever the file says; "
     "with these, as published, it is within 2e-6 of float64",
     "phimoe": "llama.cpp computes RMSNorm with a bias in place of LayerNorm, and weighs experts by a softmax over all, "

@@ -60,9 +60,6 @@ void reject_other_computations(const ConfigKeys& keys, const Architecture& archi
     keys.reject(hyperparameter::kRopeSections, "asks for positions in images",
                 "Assay runs models of text alone");
   }
-  for (const std::string_view key : hyperparameter::kNotComputed) {
-    keys.reject_unless(key, 0.0, kNotDone);
-  }
   if (!has_checkpoint(architecture, Checkpoint::kPleInput)) {
     keys.reject_unless(hyperparameter::kSharedKvLayers, 0.0, kNotDone);
     keys.reject_unless(hyperparameter::kLayerEmbeddingLength, 0.0, kNotDone);
@@ -287,6 +284,7 @@ void read_layers(const ConfigKeys& keys, ModelConfig& config) {
     if (!linear.empty()) check_linear(keys, i, linear[static_cast<size_t>(i)], layer.ops);
     if (has_window) check_window(keys, architecture, i, layer);
     if (adds_whole) add_whole_shared_expert(layer.ops);
+    if (config.clip == 0.0F) layer.ops = without_clips(layer.ops);
     if (!cutoffs.empty()) set_cutoff(keys, cutoffs[static_cast<size_t>(i)], layer);
     const bool is_rotated = rotated[static_cast<size_t>(i)];
     if (!is_rotated) layer.ops = without_rotation(layer.ops);
@@ -434,6 +432,7 @@ ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
   reject_other_computations(keys, *config.architecture);
   read_activation(gguf, config);
   read_multipliers(keys, config);
+  read_clip(keys, config);
   read_soft_caps(keys, config);
   read_value_scale(keys, config);
   read_window(keys, config);

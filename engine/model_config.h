@@ -100,6 +100,7 @@ struct ModelConfig {
   int64_t context_length = 0;  // positions the model was made for
   int64_t sliding_window = 0;  // of the layers that have one; 0: none
   std::vector<LayerConfig> layers;
+  float clip = 0.0F;                // largest magnitude of q, k and v; 0: none
   float attention_soft_cap = 0.0F;  // 0: none
   float logit_soft_cap = 0.0F;
   float attention_temperature = 0.0F;  // of AttentionShape; 0: none

@@ -17,6 +17,15 @@ void read_soft_cap(const ConfigKeys& keys, std::string_view key, double fallback
 
 }  // namespace
 
+void read_clip(const ConfigKeys& keys, ModelConfig& config) {
+  constexpr std::string_view kKey = hyperparameter::kClip;
+  if (!has_checkpoint(*config.architecture, Checkpoint::kQClip)) {
+    return keys.reject_unless(kKey, 0.0, kNotDone);
+  }
+  if (keys.number(kKey, 0.0) == 0.0) return;
+  config.clip = static_cast<float>(keys.positive(kKey));
+}
+
 void read_soft_caps(const ConfigKeys& keys, ModelConfig& config) {
   const Architecture& architecture = *config.architecture;
   if (!architecture.soft_caps) {

@@ -8,6 +8,9 @@ namespace assay {
 // What a file says of the attention's scores. Each throws Error that names the key if it is out of
 // range, or asks for what Assay does not compute.
 
+// The largest magnitude of queries, keys and values.
+void read_clip(const ConfigKeys& keys, ModelConfig& config);
+
 // Caps of the scores and of the logits.
 void read_soft_caps(const ConfigKeys& keys, ModelConfig& config);
 

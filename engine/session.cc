@@ -291,7 +291,7 @@ void Session::run_op(const OpSpec& op, int layer, const TokenRange& tokens) {
     case OpKind::kActivation: {
       const bool gated = second != nullptr;
       kernels_.run(ActivateCall{op.own_activation.value_or(config_.activation), gated ? second : x,
-                                gated ? x : nullptr, count, out, here, 0.0F,
+                                gated ? x : nullptr, count, out, here, config_.clip,
                                 config_.layer(layer).xielu});
       break;
     }

@@ -391,7 +391,7 @@ struct ActivateCall {
   int64_t count = 0;
   float* out = nullptr;
   OpSite site = {};
-  float cap = 0.0F;  // of kSoftCap
+  float cap = 0.0F;  // of kSoftCap and kClip
   Xielu xielu = {};  // of kXielu
 };
 

@@ -303,6 +303,7 @@ constexpr Architecture kOthers[] = {
      .layer = kFlexOlmoLayer,
      .normalise_weights = false,
      .routing_keys = RoutingKeys::kNormalised},
+    {.name = "dbrx", .layer = kDbrxLayer, .norm = NormKind::kLayer, .norm_bias = false},
     {.name = "minimax-m2", .layer = kOlmoeLayer, .gating = Gating::kSigmoid},
     {.name = "mimo2",
      .layer = kLlamaExperts,

@@ -209,8 +209,9 @@ bool depends_on_tokens_alone(const Architecture& architecture, Checkpoint checkp
 std::vector<OpSpec> without_plain_qk_norms(std::span<const OpSpec> layer);
 std::vector<OpSpec> without_plain_ssm_norms(std::span<const OpSpec> layer);
 
-// The layer whose activation has no cutoff.
+// The layer whose activation has no cutoff, or whose queries, keys and values are not clipped.
 std::vector<OpSpec> without_cutoff(std::span<const OpSpec> layer);
+std::vector<OpSpec> without_clips(std::span<const OpSpec> layer);
 
 // Whether it is a norm of q or k, before or behind the rotation.
 constexpr bool is_norm_of_qk(Checkpoint checkpoint) {

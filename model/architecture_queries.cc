@@ -95,6 +95,11 @@ std::vector<OpSpec> without_cutoff(std::span<const OpSpec> layer) {
   return without_op(layer, Checkpoint::kFfnCutoff);
 }
 
+std::vector<OpSpec> without_clips(std::span<const OpSpec> layer) {
+  return without_op(without_op(without_op(layer, Checkpoint::kQClip), Checkpoint::kKClip),
+                    Checkpoint::kVClip);
+}
+
 OpKind kind_of(Checkpoint checkpoint) {
   // Of the first architecture that has it: searches for causes ask for all of them again and again.
   static const std::array<OpKind, kCheckpoints> kinds = [] {

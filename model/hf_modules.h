@@ -192,6 +192,14 @@ inline constexpr HfName kMpt[] = {
     {"attn_norm", "norm_1"},           {"attn_qkv", "attn.Wqkv"},
     {"attn_output", "attn.out_proj"},  {"ffn_norm", "norm_2"},
     {"ffn_up", "ffn.up_proj"},         {"ffn_down", "ffn.down_proj"}};
+inline constexpr HfName kDbrx[] = {kMpt[0],
+                                   kMpt[1],
+                                   {"attn_norm", "norm_attn_norm.norm_1"},
+                                   {"attn_qkv", "norm_attn_norm.attn.Wqkv"},
+                                   {"attn_output", "norm_attn_norm.attn.out_proj"},
+                                   {"attn_output_norm", "norm_attn_norm.norm_2"},
+                                   {"ffn_gate_inp", "ffn.router.layer"},
+                                   {kMixture, "ffn.experts"}};
 inline constexpr HfName kLlama4[] = {{"ffn_gate", "feed_forward.gate_proj"},
                                      {"ffn_up", "feed_forward.up_proj"},
                                      {"ffn_down", "feed_forward.down_proj"},

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <string>
 
 #include "model/hf_modules.h"
 
@@ -124,6 +123,13 @@ constexpr HfModel kModels[] = {
      .layers = "transformer.blocks",
      .names = module_names::kMpt,
      .adds_in_feed_forward = true},
+    {.model_type = "dbrx",
+     .architecture = "dbrx",
+     .layers = "transformer.blocks",
+     .names = module_names::kDbrx,
+     .experts = HfExperts::kOfRows,
+     .norm_eps = 1e-5,
+     .nested_config = true},
     {.model_type = "gemma", .architecture = "gemma", .norm_plus_one = true, .gelu_is_tanh = true},
     {.model_type = "gemma2",
      .architecture = "gemma2",
@@ -425,19 +431,6 @@ constexpr HfModel kModels[] = {
      .left_out = "mtp."},
 };
 
-const HfName* find_name(std::span<const HfName> names, std::string_view tensor) {
-  const auto found = std::find_if(names.begin(), names.end(),
-                                  [&](const HfName& name) { return name.tensor == tensor; });
-  return found == names.end() ? nullptr : &*found;
-}
-
-// Of q, k and v, which a file may have in one tensor, the tensor of their own.
-std::string_view of_attention(const OpSpec& op) {
-  if (op.out == Checkpoint::kQ && op.tensor != "attn_q_b") return "attn_q";
-  if (op.out == Checkpoint::kK) return "attn_k";
-  return op.out == Checkpoint::kV ? "attn_v" : "";
-}
-
 }  // namespace
 
 std::span<const HfModel> hf_models() {
@@ -458,40 +451,6 @@ std::vector<const Architecture*> architectures_of(const HfModel& model) {
     if (architecture != nullptr) found.push_back(architecture);
   }
   return found;
-}
-
-std::vector<std::string_view> hf_modules(const HfModel& model, std::string_view tensor) {
-  std::vector<std::string_view> modules;
-  const auto add = [&](std::span<const HfName> names) {
-    for (const HfName& name : names) {
-      if (name.tensor.substr(0, name.tensor.find('/')) == tensor) modules.push_back(name.module);
-    }
-  };
-  add(model.names);
-  if (find_name(model.names, tensor) == nullptr) add(module_names::kNames);
-  return modules;
-}
-
-std::string_view hf_module(const HfModel& model, std::string_view tensor) {
-  const HfName* name = find_name(model.names, tensor);
-  if (name == nullptr) name = find_name(module_names::kNames, tensor);
-  return name == nullptr ? "" : name->module;
-}
-
-std::string_view hf_module(const HfModel& model, const OpSpec& op) {
-  if (op.kind == OpKind::kMix) {
-    return is_of_shared_expert(op.out) ? std::string_view()
-                                       : hf_module(model, module_names::kMixture);
-  }
-  if (op.kind != OpKind::kNorm && op.kind != OpKind::kLinear && op.kind != OpKind::kConv) return "";
-  // A parameter of a larger module, or a module whose output all layers share.
-  if (op.suffix != kWeightSuffix || op.of_model) return "";
-  const std::string special = std::string(op.tensor) + "/" + std::string(checkpoint_op(op.out));
-  if (const HfName* name = find_name(model.names, special)) return name->module;
-  const std::string_view separate = of_attention(op);
-  if (separate.empty()) return hf_module(model, op.tensor);
-  const std::string_view fused = hf_module(model, "attn_qkv");
-  return fused.empty() ? hf_module(model, separate) : fused;
 }
 
 }  // namespace assay

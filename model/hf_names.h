@@ -45,6 +45,7 @@ enum class HfExperts : uint8_t {
   kTransposed,  // feed_forward.experts, [inputs, outputs] of each, with those of gate, then of up
   kStackedEither,  // as kStacked, or [inputs, outputs] of each where that is another shape
   kOfBlock,        // as kStacked, as block_sparse_moe.experts.gate_up_proj and so on
+  kOfRows,         // ffn.experts.mlp.w1 and so on, the rows of all experts, the last transposed
 };
 
 // How config.json says which experts a token uses, and what their weights are.
@@ -141,6 +142,7 @@ struct HfModel {
   bool adds_in_feed_forward = false;  // the module of a feed-forward adds the residual stream
   // Scalings of rotations have short_mscale and long_mscale, which multiply cosines and sines.
   bool own_mscales = false;
+  bool nested_config = false;   // some keys stand in attn_config and ffn_config
   bool shared_indexer = false;  // layers may see the positions that an earlier one has chosen
 };
 

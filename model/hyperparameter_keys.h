@@ -72,6 +72,8 @@ inline constexpr std::string_view kTemperatureSpan = "attention.temperature_leng
 inline constexpr std::string_view kMaxAlibiBias = "attention.max_alibi_bias";
 // Multiplies what attention gives.
 inline constexpr std::string_view kValueScale = "attention.value_scale";  // else 1
+inline constexpr std::string_view kClip =
+    "attention.clamp_kqv";  // of q, k and v; else, and 0: none
 inline constexpr std::string_view kAttentionSoftCap = "attn_logit_softcapping";
 inline constexpr std::string_view kLogitSoftCap = "final_logit_softcapping";
 inline constexpr std::string_view kCausal = "attention.causal";  // else true
@@ -131,10 +133,6 @@ inline constexpr std::string_view kLayerEmbeddingLength = "embedding_length_per_
 inline constexpr std::string_view kStreamCount = "altup.num_inputs";
 inline constexpr std::string_view kActiveStream = "altup.active_idx";  // else 0
 inline constexpr std::string_view kCutoffs = "activation_sparsity_scale";
-
-// Those of other architectures that ask for a computation which Assay does not do, unless they are
-// 0.
-inline constexpr std::array<std::string_view, 1> kNotComputed = {"attention.clamp_kqv"};
 
 // llama_model_save_to_file() of llama.cpp states all of its variables, also those that it never
 // read for the file's architecture and that have these values then. Files that it wrote have a

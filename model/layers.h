@@ -12,6 +12,17 @@ namespace assay::layers {
 
 using namespace layer_parts;
 
+// Each element of q, k and v between two numbers, where the file states them (MosaicML 2023).
+constexpr std::array<OpSpec, 3> clips() {
+  const auto clip = [](Checkpoint out, Checkpoint in, Width width) {
+    OpSpec op = {OpKind::kActivation, out, width, {in}, 1, {}, Presence::kNever};
+    op.own_activation = ActivationKind::kClip;
+    return op;
+  };
+  return {clip(C::kQClip, C::kQ, W::kQ), clip(C::kKClip, C::kK, W::kKv),
+          clip(C::kVClip, C::kV, W::kValues)};
+}
+
 constexpr auto gated_layer(Presence qkv_bias, Presence other_bias,
                            const std::array<OpSpec, 1>& ffn_norm = kFfnNorm) {
   return join(kAttnNorm, qkv(C::kAttnNorm, qkv_bias), rotary_attention(C::kQ, C::kK, other_bias),
@@ -103,8 +114,8 @@ inline constexpr auto kOptLayer =
          add_ffn(C::kFfnOut));
 
 inline constexpr auto kMptLayer = join(
-    kAttnNorm, fused_qkv(Presence::kNever),
-    std::array{attention(C::kQ, C::kK, C::kV),
+    kAttnNorm, fused_qkv(Presence::kNever), clips(),
+    std::array{attention(C::kQClip, C::kKClip, C::kVClip),
                linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", Presence::kNever)},
     add_attn(C::kAttnOut), kFfnNorm, plain_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
 
@@ -260,6 +271,11 @@ inline constexpr auto kDots1Layer =
     expert_layer(normed_attention(W::kHead, W::kHead), kRoutedAndShared);
 inline constexpr auto kHunyuanMoeLayer = expert_layer(kHunyuanAttention, kRoutedAndShared);
 inline constexpr auto kOlmoeLayer = expert_layer(normed_attention(W::kQ, W::kKv), kRoutedFfn);
+inline constexpr auto kDbrxLayer =
+    join(kAttnNorm, fused_qkv(Presence::kNever), clips(),
+         rotary_attention(C::kQClip, C::kKClip, C::kVClip, Presence::kNever), add_attn(C::kAttnOut),
+         std::array{norm(C::kFfnNorm, C::kAttnResidual, "attn_output_norm")}, kRoutedFfn,
+         add_ffn(C::kFfnOut));
 
 // Attention whose result is multiplied by a sigmoid of a product of its own, between norms.
 constexpr auto afmoe_layer(const auto& ffn) {
@@ -322,8 +338,8 @@ inline constexpr auto kFlexOlmoLayer =
 
 inline constexpr auto kOlmoLayer =
     join(std::array{norm(C::kAttnNorm, C::kOutput, {})}, qkv(C::kAttnNorm, Presence::kOptional),
-         rotary_attention(C::kQ, C::kK, Presence::kOptional), add_attn(C::kAttnOut),
-         std::array{norm(C::kFfnNorm, C::kAttnResidual, {})},
+         clips(), rotary_attention(C::kQClip, C::kKClip, C::kVClip, Presence::kOptional),
+         add_attn(C::kAttnOut), std::array{norm(C::kFfnNorm, C::kAttnResidual, {})},
          gated_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
 
 constexpr auto cohere2moe_layer(const auto& ffn) {

@@ -85,6 +85,7 @@ enum class ActivationKind : uint8_t {
   kSigmoid,        // 1 / (1 + e^-x)
   kTanh,
   kSoftCap,  // cap tanh(x / cap)
+  kClip,     // x, but from -cap to cap
 };
 
 // Which two elements of a head a rotary angle turns: 2i and 2i + 1 (llama), or

@@ -117,6 +117,7 @@ std::vector<Kinds> families_of(Checkpoint checkpoint, const BoundMistake& mistak
     return {{Checkpoint::kQ, Checkpoint::kK, Checkpoint::kV},
             {Checkpoint::kFfnGate, Checkpoint::kFfnUp}};
   }
+  if (name == "clip") return {{Checkpoint::kQClip, Checkpoint::kKClip, Checkpoint::kVClip}};
   if (name == "kv_swapped") return {{Checkpoint::kK, Checkpoint::kV}};
   if (name == "parallel_residual" && kind == OpKind::kLinear) {
     return {{Checkpoint::kFfnGate, Checkpoint::kFfnUp}};

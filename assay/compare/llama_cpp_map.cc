@@ -9,6 +9,10 @@
 // split into heads and its rotation. And a checkpoint goes by several names: by another one where a
 // file has a bias, experts, or a second norm. So `take` counts the records of all names that a
 // checkpoint has, in the order in which llama.cpp computes them:
+// - Where queries, keys and values are clipped, what goes by their names has been, but for the
+// first
+//   record of olmo. Those of dbrx are parts of their product, whose name is its own; files of mpt
+//   may do without, so that of one that clips q, k and v are not to be compared by these names.
 // - Where llama.cpp loads no biases of Q and K they are counted from the front: it does not rotate
 //   all layers of smollm3, cohere2 and exaone4. Where it may normalise heads under the same name
 //   (stablelm, command-r), the second is both biased and split. phi3 and phimoe scale Q once more,
@@ -35,7 +39,7 @@ namespace {
 constexpr std::string_view kLlamaCppMap = R"json({"groups": {
  "shared_experts": ["granitemoe", "cohere2moe", "granitehybrid", "deepseek2", "deepseek32", "glm-dsa", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe"],
  "qwen_experts": ["qwen2moe", "qwen35moe", "qwen3next"],
- "own_queries": ["afmoe", "bloom", "deepseek2", "deepseek32", "falcon-h1", "gemma3n", "gemma4", "glm-dsa", "gpt2", "hy_v3", "jais2", "lfm2", "lfm2moe", "llama4", "minicpm3", "mistral4", "mpt", "starcoder"],
+ "own_queries": ["afmoe", "bloom", "dbrx", "deepseek2", "deepseek32", "falcon-h1", "gemma3n", "gemma4", "glm-dsa", "gpt2", "hy_v3", "jais2", "lfm2", "lfm2moe", "llama4", "minicpm3", "mistral4", "mpt", "olmo", "starcoder"],
  "delta_rule": ["qwen35", "qwen35moe", "qwen3next"]},
 "rules": [
 {"regex": "(?:inp_)?embd", "to": "embedding", "arch": ["!afmoe", "!bloom", "!gpt2", "!starcoder", "!gemma", "!gemma2", "!gemma3", "!gemma3n", "!gemma4", "!minicpm3"]},
@@ -53,7 +57,7 @@ constexpr std::string_view kLlamaCppMap = R"json({"groups": {
 {"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": -1, "arch": ["!own_queries", "!phi3", "!exaone4", "!exaone-moe", "!smollm3", "!granitehybrid", "!nemotron_h", "!nemotron_h_moe", "!mamba", "!jamba", "!cohere2", "!cohere2moe", "!granite_swa", "!apertus", "!phimoe"]},
 {"name": "Kcur-{N}", "to": "layer_{N}_k", "take": -2, "arch": ["!own_queries", "!hunyuan-moe", "!stablelm", "!command-r"]},
 {"name": "Kcur-{N}", "to": "layer_{N}_k_rope", "take": -1, "arch": ["!own_queries", "!hunyuan-moe", "!exaone4", "!exaone-moe", "!smollm3", "!granitehybrid", "!nemotron_h", "!nemotron_h_moe", "!mamba", "!jamba", "!cohere2", "!cohere2moe", "!granite_swa", "!apertus"]},
-{"name": "Vcur-{N}", "to": "layer_{N}_v", "take": -1, "arch": ["!deepseek2", "!deepseek32", "!glm-dsa", "!mistral4", "!minicpm3", "!gemma4"]},
+{"name": "Vcur-{N}", "to": "layer_{N}_v", "take": -1, "arch": ["!deepseek2", "!deepseek32", "!dbrx", "!glm-dsa", "!mistral4", "!minicpm3", "!gemma4", "!olmo"]},
 {"name": "Qcur_normed-{N}", "to": "layer_{N}_q_norm", "arch": ["!exaone4", "!exaone-moe", "!llama4"]},
 {"name": "Kcur_normed-{N}", "to": "layer_{N}_k_norm", "arch": ["!exaone4", "!exaone-moe", "!llama4"]},
 {"name": "Qcur_pos-{N}", "to": "layer_{N}_q_rope", "arch": ["apertus", "gemma3n", "gemma4"]},
@@ -80,6 +84,22 @@ constexpr std::string_view kLlamaCppMap = R"json({"groups": {
 {"regex": "Kcur(?:_normed)?-([0-9]+)", "to": "layer_{N}_k_norm", "take": 2, "arch": ["exaone4", "exaone-moe"]},
 {"regex": "Qcur(?:_normed)?-([0-9]+)", "to": "layer_{N}_q_rope", "take": 3, "optional": true, "arch": ["exaone4", "exaone-moe"]},
 {"regex": "Kcur(?:_normed)?-([0-9]+)", "to": "layer_{N}_k_rope", "take": 3, "optional": true, "arch": ["exaone4", "exaone-moe"]},
+
+{"name": "wqkv-{N}", "to": "layer_{N}_q", "part": "q", "arch": ["dbrx"]},
+{"name": "wqkv-{N}", "to": "layer_{N}_k", "part": "k", "arch": ["dbrx"]},
+{"name": "wqkv-{N}", "to": "layer_{N}_v", "part": "v", "arch": ["dbrx"]},
+{"name": "wqkv_clamped-{N}", "to": "layer_{N}_q_clip", "part": "q", "arch": ["dbrx"]},
+{"name": "wqkv_clamped-{N}", "to": "layer_{N}_k_clip", "part": "k", "arch": ["dbrx"]},
+{"name": "wqkv_clamped-{N}", "to": "layer_{N}_v_clip", "part": "v", "arch": ["dbrx"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": -1, "arch": ["dbrx", "olmo"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k_rope", "take": -1, "arch": ["dbrx", "olmo"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": 0, "arch": ["olmo"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": 0, "arch": ["olmo"]},
+{"name": "Vcur-{N}", "to": "layer_{N}_v", "take": 0, "arch": ["olmo"]},
+{"name": "Qcur_clamped-{N}", "to": "layer_{N}_q_clip", "arch": ["olmo"]},
+{"name": "Kcur_clamped-{N}", "to": "layer_{N}_k_clip", "arch": ["olmo"]},
+{"name": "Vcur_clamped-{N}", "to": "layer_{N}_v_clip", "arch": ["olmo"]},
+{"name": "attn_out_norm-{N}", "to": "layer_{N}_ffn_norm", "arch": ["dbrx"]},
 
 {"name": "model.embed_tokens", "to": "embedding", "arch": ["lfm2", "lfm2moe"]},
 {"regex": "model\\.layers\\.\\{\\}\\.operator_norm-([0-9]+)", "to": "layer_{N}_attn_norm", "arch": ["lfm2", "lfm2moe"]},
@@ -251,7 +271,7 @@ constexpr std::string_view kLlamaCppMap = R"json({"groups": {
 
 {"regex": "(?s:.*) \\((view|reshaped|permuted|cont|transposed|copy of .*)\\)", "to": null},
 {"regex": "(conv_output_raw|[qkv]_conv(_predelta)?|a_softplus|gate|gate_sigmoid|beta_sigmoid|state_predelta)(-[0-9]+)?", "to": null, "arch": ["delta_rule"]},
-{"regex": "(norm|norm_w|kq|kq_.*|kqv|kqv_m.*|wqkv|wqkv_b|bqkv|[QKV]cur.*|q_nope.*|[qk]_pe|k_nope_view|kv_cmpr_reshape)(-[0-9]+)?", "to": null},
+{"regex": "(norm|norm_w|kq|kq_.*|kqv|kqv_m.*|wqkv|wqkv_b|wqkv_clamped|bqkv|[QKV]cur.*|q_nope.*|[qk]_pe|k_nope_view|kv_cmpr_reshape)(-[0-9]+)?", "to": null},
 {"regex": "ffn_(up|up_b|down|silu|gelu|relu|out|post_norm)(-[0-9]+)?", "to": null},
 {"regex": "ffn_moe_(logits|probs.*|argsort|group_topk|weights_sum.*|weighted)(-[0-9]+)?", "to": null},
 {"regex": "(embd|pos_embd|inpL|inp_.*|result_output_no_bias|h_nextn|cache_[kv]_l[0-9]+.*|node_[0-9]+|leaf_[0-9]+)", "to": null}

@@ -255,6 +255,7 @@ constexpr const char* kOfText = R"json({"prefixes": {
 constexpr const char* kLeftOut = R"json(
 {"regex": "model\\.(language_model|text_model)|language_model(\\.model)?", "to": null},
 {"regex": "model\\.(altup_projections|altup_unembed_projections)(\\.[0-9]+)?|model\\.layers\\.[0-9]+\\.altup", "to": null},
+{"regex": "transformer\\.blocks\\.[0-9]+\\.(norm_attn_norm|ffn\\.router|ffn\\.experts\\.mlp)", "to": null},
 {"regex": "model(\\.rotary_emb|\\.layers|\\.decoder(\\.layers|\\.embed_positions)?)?|gpt_neox(\\.layers)?|transformer(\\.wpe|\\.h)?", "to": null},
 {"regex": ".*\\.(act|act_fn|activation_fn|resid_dropout|attn_dropout|attention_dropout|dropout|emb_dropout|rotary_emb|resid_attn_dropout|resid_mlp_dropout|post_attention_dropout|post_mlp_dropout)", "to": null}
 ]})json";

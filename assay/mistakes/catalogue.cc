@@ -20,18 +20,31 @@ void change_rows(const Change& change, const OpContext& context, float* values, 
 const std::vector<Mistake>& mistake_catalogue() {
   static const std::vector<Mistake> catalogue = [] {
     std::vector<Mistake> all;
-    for (auto part : {embedding_mistakes(),   layer_embedding_mistakes(),
-                      norm_mistakes(),        norm_weight_mistakes(),
-                      norm_number_mistakes(), linear_mistakes(),
-                      rope_mistakes(),        attention_mistakes(),
-                      conv_mistakes(),        linear_attention_mistakes(),
-                      ssm_mistakes(),         mixer_mistakes(),
-                      index_mistakes(),       feed_forward_mistakes(),
-                      expert_mistakes(),      residual_mistakes(),
-                      multiplier_mistakes(),  parallel_mistakes(),
-                      fused_mistakes(),       layer_mistakes(),
-                      rounded_sum_mistakes(), stream_mistakes(),
-                      output_mistakes(),      number_mistakes()}) {
+    for (auto part : {embedding_mistakes(),
+                      layer_embedding_mistakes(),
+                      norm_mistakes(),
+                      norm_weight_mistakes(),
+                      norm_number_mistakes(),
+                      linear_mistakes(),
+                      rope_mistakes(),
+                      attention_mistakes(),
+                      clip_mistakes(),
+                      conv_mistakes(),
+                      linear_attention_mistakes(),
+                      ssm_mistakes(),
+                      mixer_mistakes(),
+                      index_mistakes(),
+                      feed_forward_mistakes(),
+                      expert_mistakes(),
+                      residual_mistakes(),
+                      multiplier_mistakes(),
+                      parallel_mistakes(),
+                      fused_mistakes(),
+                      layer_mistakes(),
+                      rounded_sum_mistakes(),
+                      stream_mistakes(),
+                      output_mistakes(),
+                      number_mistakes()}) {
       for (Mistake& mistake : part) all.push_back(std::move(mistake));
     }
     return all;

@@ -117,6 +117,7 @@ std::vector<Mistake> cache_mistakes();
 std::vector<Mistake> score_mistakes();
 std::vector<Mistake> alibi_mistakes();
 std::vector<Mistake> mask_mistakes();
+std::vector<Mistake> clip_mistakes();  // of queries, keys and values
 std::vector<Mistake> conv_mistakes();
 std::vector<Mistake> linear_attention_mistakes();  // with those of attention that has a gate
 std::vector<Mistake> ssm_mistakes();               // of Mamba-2

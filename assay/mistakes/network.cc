@@ -354,7 +354,11 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
       Matrix out(x[0]->rows, x[0]->columns);
       ActivateCall call = activate_call(x.size() > 1 ? x[1] : nullptr, *x[0], out);
       if (model != nullptr) call.xielu = model->config().layer(op.layer).xielu;
-      if (hooks.activate) {
+      if (is_clip(op)) {
+        call.kind = ActivationKind::kClip;
+        call.cap = model->config().clip;
+        run_hooked(hooks.activate, context, call, *reference_);
+      } else if (hooks.activate) {
         hooks.activate(context, call, *reference_);
       } else {
         activate(call, *activation_at(op), *reference_);

@@ -143,6 +143,12 @@ struct Network {
   float scale_at(Op op) const;
   // Whether an op has one that is not the feed-forward's.
   bool has_own_activation(Op op) const;
+  // Whether it limits the magnitude of queries, keys or values.
+  bool is_clip(Op op) const {
+    return model != nullptr &&
+           (op.checkpoint == Checkpoint::kQClip || op.checkpoint == Checkpoint::kKClip ||
+            op.checkpoint == Checkpoint::kVClip);
+  }
   // The weights of a linear op; null without a model or for other ops.
   const Linear* linear(Op op) const;
   // By which the weights of the op's experts are multiplied; null: by nothing.

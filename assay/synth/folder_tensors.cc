@@ -276,12 +276,26 @@ class FolderLister {
       }
       return;
     }
+    if (form == HfExperts::kOfRows) return put_rows_of_experts(path, tensor);
     if (stem == "ffn_up_exps") return;  // with gate
     const std::string name = path + (is_bias ? "_bias" : "");
     if (stem == "ffn_down_exps") return put_together(name, {&tensor});
     std::string up = tensor.name;
     up.replace(up.find("gate"), 4, "up");
     put_together(name, {&tensor, by_name_.at(up)});
+  }
+
+  // [experts * inner, width], where the last product is transposed.
+  void put_rows_of_experts(const std::string& name, const SynthTensor& tensor) {
+    const int64_t columns = tensor.columns();
+    const int64_t rows = tensor.dims[1];
+    if (tensor.op->tensor != "ffn_down_exps") {
+      return put_rows(name, {tensor.dims[2] * rows, columns}, tensor, 0);
+    }
+    put(name, {tensor.dims[2] * columns, rows},
+        [numbers = Numbers(tensor, seed_), columns, rows](int64_t row, float* out) {
+          numbers.column(row % columns, row / columns * rows, rows, out);
+        });
   }
 
   // All experts' rows of one matrix, or of two.

@@ -17,6 +17,7 @@
 #include "engine/hf/keys.h"
 #include "engine/hf/linear_attention.h"
 #include "engine/hf/mamba.h"
+#include "engine/hf/nested_config.h"
 #include "engine/hf/parts.h"
 #include "engine/hf/rope_config.h"
 #include "engine/hf/scales.h"
@@ -56,7 +57,7 @@ constexpr Feature kFlags[] = {{"alibi", false},
 // read keys and values of others, and embeddings of each layer.
 constexpr const char* kSizes[] = {"num_kv_shared_layers", "hidden_size_per_layer_input"};
 // These are refused wherever they are not null.
-constexpr const char* kObjects[] = {"quantization_config", "clip_qkv", "moe_latent_size"};
+constexpr const char* kObjects[] = {"quantization_config", "moe_latent_size"};
 constexpr char kChunk[] = "attention_chunk_size";
 // And this one, but where HfModel::routing says what it is for.
 constexpr char kRouted[] = "n_routed_experts";
@@ -125,10 +126,10 @@ int64_t kv_heads(const ConfigObject& object, const HfConfig& config) {
     return object.flag("multi_query") ? 1 : config.n_heads;
   }
   if (is_latent(config)) return config.n_heads;
-  const int64_t count =
-      object.whole({"num_key_value_heads", "num_kv_heads"}, kMaxHeads, config.n_heads);
+  const KeyNames names = {"kv_n_heads", "num_key_value_heads", "num_kv_heads"};
+  const int64_t count = object.whole(names, kMaxHeads, config.n_heads);
   if (config.n_heads % count != 0) {
-    object.refuse(object.present({"num_key_value_heads", "num_kv_heads"}),
+    object.refuse(object.present(names),
                   fmt::format("is {}, which does not divide the {} heads", count, config.n_heads));
   }
   return count;
@@ -260,10 +261,9 @@ void read_activation(const ConfigObject& object, const HfConfig& config, Keys& k
   constexpr char kUsual[] = "hidden_act";
   constexpr char kOlder[] = "hidden_activation";
   const bool is_gemma = config.model->gelu_is_tanh;
-  const char* key =
-      is_gemma
-          ? object.present({kOlder, kUsual})
-          : object.own({kOlder, "mlp_hidden_act", kUsual, "activation_function", "activation"});
+  const char* key = is_gemma ? object.present({kOlder, kUsual})
+                             : object.own({kOlder, "mlp_hidden_act", kUsual, "activation_function",
+                                           "activation", "ffn_act_fn"});
   std::string stated = object.text({key}, "");
   if (is_gemma && key == std::string_view(kUsual) && stated == "gelu") {
     stated = "gelu_pytorch_tanh";
@@ -285,24 +285,6 @@ void read_activation(const ConfigObject& object, const HfConfig& config, Keys& k
   if (found->kind == config.architecture->activation) return;
   keys.own_text(hyperparameter::own::kActivation,
                 hyperparameter::kActivationNames[static_cast<size_t>(found->kind)]);
-}
-
-void read_soft_caps(const ConfigObject& object, const HfConfig& config, Keys& keys) {
-  const std::pair<const char*, std::string_view> caps[] = {
-      {"attn_logit_softcapping", hyperparameter::kAttentionSoftCap},
-      {"final_logit_softcapping", hyperparameter::kLogitSoftCap}};
-  for (const auto& [name, key] : caps) {
-    if (!object.states(name) && object.default_of(name) == nullptr) continue;
-    const double cap = object.find(name) == nullptr ? 0.0 : object.positive({name});
-    // transformers reads the cap of scores of gemma3 and does not apply it.
-    const bool ignored =
-        config.model->model_type == "gemma3_text" && key == hyperparameter::kAttentionSoftCap;
-    if (config.architecture->soft_caps && !ignored) {
-      keys.real(key, cap);
-    } else if (cap > 0.0) {
-      object.refuse(name, "does not belong to this model_type");
-    }
-  }
 }
 
 void read_rotation(const ConfigObject& object, HfConfig& config, Keys& keys) {
@@ -440,7 +422,8 @@ HfConfig read_hf_config(const std::string& json, const std::string& where) {
                   fmt::format("Assay reads {}", hf_model_types()));
   }
   const rapidjson::Document defaults = class_defaults(type, is_part);
-  const ConfigObject object(json_of_text, place, &defaults);
+  const rapidjson::Document joined = with_nested_keys(stated, *config.model);
+  const ConfigObject object(joined, place, &defaults);
   if (std::ranges::any_of(layer_types(object), is_of_experts)) {
     config.architecture = architectures_of(*config.model).back();
   }
@@ -454,6 +437,7 @@ HfConfig read_hf_config(const std::string& json, const std::string& where) {
   read_expert_config(object, config, keys);
   read_activation(object, config, keys);
   read_multipliers(object, config, keys);
+  read_clip(object, config, keys);
   read_soft_caps(object, config, keys);
   refuse_scaled_logits(object, config);
   read_window(object, config, keys);

@@ -352,7 +352,7 @@ void read_expert_config(const ConfigObject& object, HfConfig& config, Keys& keys
   }
   keys.whole(hyperparameter::kExpertCount, config.n_experts);
   keys.whole(hyperparameter::kExpertUsedCount,
-             object.whole({"num_experts_per_tok", "moe_k"}, config.n_experts));
+             object.whole({"num_experts_per_tok", "moe_k", "moe_top_k"}, config.n_experts));
   const bool may_be_dense = config.feed_forward_length > 0 && !in_some_layers;
   config.expert_feed_forward_length =
       object.whole({"moe_intermediate_size"}, kMaxWidth,

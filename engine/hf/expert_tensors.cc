@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <span>
 #include <vector>
 
 #include "base/error.h"
@@ -56,6 +57,10 @@ constexpr ExpertPath kTogether[] = {
     {HfExperts::kTogether, "ffn_gate_exps", "block_sparse_moe.input_linear.weight"},
     {HfExperts::kTogether, "ffn_up_exps", "block_sparse_moe.input_linear.weight"},
     {HfExperts::kTogether, "ffn_down_exps", "block_sparse_moe.output_linear.weight"}};
+
+constexpr ExpertPath kOfRows[] = {{HfExperts::kOfRows, "ffn_gate_exps", "ffn.experts.mlp.w1"},
+                                  {HfExperts::kOfRows, "ffn_up_exps", "ffn.experts.mlp.v1"},
+                                  {HfExperts::kOfRows, "ffn_down_exps", "ffn.experts.mlp.w2"}};
 
 // A copy of those elements whose index source(expert, row, column) gives.
 template <typename Source>
@@ -129,16 +134,31 @@ FormedTensor biases(const FormedTensor& tensor, bool interleaved, bool is_half, 
   return result;
 }
 
+// The matrices of one kind out of a tensor [experts * inner, width]; the last are transposed.
+FormedTensor matrices_of_rows(const FormedTensor& tensor, const HfConfig& config, bool is_last,
+                              std::deque<std::string>& made) {
+  const int64_t width = tensor.dims[0];
+  const int64_t inner = tensor.dims[1] / config.n_experts;
+  if (!is_last) return {tensor.type, {width, inner, config.n_experts}, tensor.data};
+  return gathered(
+      tensor, inner, width, config.n_experts,
+      [&](int64_t expert, int64_t row, int64_t column) {
+        return (expert * inner + column) * width + row;
+      },
+      made);
+}
+
 }  // namespace
 
 std::string_view expert_path(HfExperts form, std::string_view tensor) {
-  const auto is_it = [&](const ExpertPath& each) {
-    return each.form == form && each.tensor == tensor;
-  };
-  const auto* found = std::find_if(std::begin(kEach), std::end(kEach), is_it);
-  if (found == std::end(kEach))
-    found = std::find_if(std::begin(kTogether), std::end(kTogether), is_it);
-  return found->path;
+  for (const std::span<const ExpertPath> paths :
+       {std::span<const ExpertPath>(kEach), std::span<const ExpertPath>(kTogether),
+        std::span<const ExpertPath>(kOfRows)}) {
+    for (const ExpertPath& each : paths) {
+      if (each.form == form && each.tensor == tensor) return each.path;
+    }
+  }
+  return {};
 }
 
 std::optional<FormedTensor> expert_tensor(const HfConfig& config, const ExpertTensorName& wanted,
@@ -166,6 +186,17 @@ std::optional<FormedTensor> expert_tensor(const HfConfig& config, const ExpertTe
     if (experts.empty()) continue;
     if (std::ssize(experts) < config.n_experts) fail(name, "is missing");
     return stacked(experts, made);
+  }
+  for (const ExpertPath& each : kOfRows) {
+    if (each.tensor != tensor || is_bias) continue;
+    const std::string name = fmt::format("{}{}", wanted.layer, each.path);
+    const std::optional<FormedTensor> all = find(name);
+    if (!all) continue;
+    if (all->dims.size() != 2 || all->dims[1] % config.n_experts != 0) {
+      fail(name, fmt::format("has the shape [{}], which is not that of all experts",
+                             fmt::join(all->dims.rbegin(), all->dims.rend(), ", ")));
+    }
+    return matrices_of_rows(*all, config, tensor == "ffn_down_exps", made);
   }
   for (const ExpertPath& each : kTogether) {
     if (each.tensor != tensor) continue;

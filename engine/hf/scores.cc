@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <utility>
 
 #include "model/hyperparameter_keys.h"
 
@@ -13,9 +14,9 @@ namespace {
 constexpr char kAttnConfig[] = "attn_config";
 constexpr char kAlibiMax[] = "alibi_bias_max";
 // Refused where they are true, a number or an object.
-constexpr const char* kNotInAttnConfig[] = {"clip_qkv", "softmax_scale", "prefix_lm",
-                                            "qk_ln",    "qk_gn",         "attn_uses_sequence_id",
-                                            "rope",     "kv_n_heads"};
+constexpr const char* kNotInAttnConfig[] = {
+    "softmax_scale", "prefix_lm", "qk_ln", "qk_gn", "attn_uses_sequence_id", "rope", "kv_n_heads"};
+constexpr char kClipKey[] = "clip_qkv";
 
 bool is_on(const rapidjson::Value* value) {
   return value != nullptr && !(value->IsBool() && !value->GetBool());
@@ -37,6 +38,33 @@ void refuse_others(const ConfigObject& attention) {
 
 }  // namespace
 
+void read_clip(const ConfigObject& object, const HfConfig& config, Keys& keys) {
+  if (object.find(kClipKey) == nullptr) return;
+  if (!has_checkpoint(*config.architecture, Checkpoint::kQClip) ||
+      config.architecture->position == PositionKind::kAlibi) {  // which has it elsewhere
+    object.refuse(kClipKey, "asks for what Assay does not compute");
+  }
+  keys.real(hyperparameter::kClip, object.positive({kClipKey}));
+}
+
+void read_soft_caps(const ConfigObject& object, const HfConfig& config, Keys& keys) {
+  const std::pair<const char*, std::string_view> caps[] = {
+      {"attn_logit_softcapping", hyperparameter::kAttentionSoftCap},
+      {"final_logit_softcapping", hyperparameter::kLogitSoftCap}};
+  for (const auto& [name, key] : caps) {
+    if (!object.states(name) && object.default_of(name) == nullptr) continue;
+    const double cap = object.find(name) == nullptr ? 0.0 : object.positive({name});
+    // transformers reads the cap of scores of gemma3 and does not apply it.
+    const bool ignored =
+        config.model->model_type == "gemma3_text" && key == hyperparameter::kAttentionSoftCap;
+    if (config.architecture->soft_caps && !ignored) {
+      keys.real(key, cap);
+    } else if (cap > 0.0) {
+      object.refuse(name, "does not belong to this model_type");
+    }
+  }
+}
+
 void read_alibi(const ConfigObject& object, Keys& keys) {
   constexpr char kNorm[] = "norm_type";
   constexpr char kRatio[] = "expansion_ratio";
@@ -45,6 +73,9 @@ void read_alibi(const ConfigObject& object, Keys& keys) {
     const ConfigObject stated(*attention, fmt::format("{}, {}", object.where(), kAttnConfig));
     refuse_others(stated);
     max_bias = stated.positive({kAlibiMax}, max_bias);
+    const rapidjson::Value* clip = stated.find(kClipKey);
+    const bool is_off = clip != nullptr && clip->IsNumber() && clip->GetDouble() == 0.0;
+    if (clip != nullptr && !is_off) keys.real(hyperparameter::kClip, stated.positive({kClipKey}));
   }
   if (object.positive({kRatio}, 4.0) != 4.0) {
     object.refuse(kRatio, "is not 4", "transformers computes no other");

@@ -150,6 +150,10 @@ inline void activate(const ActivateCall& a, int64_t first, int64_t last) {
       return activate_with(a, first, count, [](F32x16 x) { return sigmoid(x); });
     case ActivationKind::kTanh:
       return activate_with(a, first, count, [](F32x16 x) { return tanh(x); });
+    case ActivationKind::kClip:
+      return activate_with(a, first, count, [cap = splat(a.cap), least = splat(-a.cap)](F32x16 x) {
+        return min(cap, max(least, x));
+      });
     case ActivationKind::kSoftCap:
       return activate_with(a, first, count,
                            [cap = splat(a.cap)](F32x16 x) { return mul(cap, tanh(div(x, cap))); });

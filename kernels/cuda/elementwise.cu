@@ -28,6 +28,8 @@ __device__ float activated(ActivationKind kind, float x, float cap, const Xielu&
       return sigmoid_of(x);
     case ActivationKind::kTanh:
       return tanh_of(x);
+    case ActivationKind::kClip:
+      return x > cap ? cap : x < -cap ? -cap : x;
     case ActivationKind::kSoftCap:
       break;
   }

@@ -41,6 +41,8 @@ double apply(const ActivateCall& call, double x) {
       return 1.0 / (1.0 + std::exp(-x));
     case ActivationKind::kTanh:
       return std::tanh(x);
+    case ActivationKind::kClip:  // NaN stays
+      return x > call.cap ? call.cap : x < -call.cap ? -call.cap : x;
     case ActivationKind::kSoftCap:
       break;
   }

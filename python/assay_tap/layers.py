@@ -13,7 +13,18 @@ def layer_of(network, config, modules, number=0):
 
     variants = network.get("variants", ())
     layer = next((ops for conditions, ops in variants if all(holds(*each) for each in conditions)), network["layer"])
+    layer = without_clips(layer)
     return without_cutoff(layer) if not has_cutoff(config, number) else layer
+
+
+def without_clips(layer):
+    """Its rotations and attention read q, k and v themselves: no module gives what is clipped, and none reads it."""
+    clipped = {out: inputs for out, kind, inputs, *_ in layer if out in ("q_clip", "k_clip", "v_clip")}
+    return tuple(
+        (out, kind, " ".join(clipped.get(name, name) for name in inputs.split()), *rest)
+        for out, kind, inputs, *rest in layer
+        if out not in clipped
+    )
 
 
 def has_cutoff(config, number):

@@ -66,6 +66,9 @@ OWN_NAMES["phimoe"] = dict(num_local_experts=4, lm_head_bias=True, attention_bia
 OWN_NAMES["cwm"] = dict(bos_token_id=1)
 OWN_NAMES["gptj"] = dict(n_inner=48, n_positions=64, rotary_dim=4)
 OWN_NAMES["opt"] = dict(ffn_dim=48, max_position_embeddings=64, word_embed_proj_dim=32)
+OWN_NAMES["dbrx"] = dict(d_model=32, n_heads=4, n_layers=2, max_seq_len=64)
+OWN_NAMES["dbrx"] |= dict(attn_config=dict(kv_n_heads=2, clip_qkv=0.75, rope_theta=10000.0))
+OWN_NAMES["dbrx"] |= dict(ffn_config=dict(ffn_hidden_size=16, moe_num_experts=4, moe_top_k=2))
 OWN_NAMES["mpt"] = dict(d_model=32, n_heads=4, n_layers=2, max_seq_len=64)
 OWN_NAMES |= {kind: dict(state_size=8, time_step_rank=3, intermediate_size=64) for kind in ("mamba", "falcon_mamba")}
 OWN_NAMES["jamba"] = dict(num_experts=1, num_experts_per_tok=1, mamba_d_state=8, mamba_dt_rank=3)
@@ -83,7 +86,7 @@ INDEX = dict(index_topk=3, index_n_heads=3, index_head_dim=12)
 OWN_NAMES |= {kind: OWN_NAMES[kind] | INDEX | dict(mlp_layer_types=["sparse"] * 2) for kind in INDEXED}
 SCALES = dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=2.5)
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6]
-HAS_OWN_HEAD_DIM = ("bloom", "glm4v_text", "qwen2_vl_text", "qwen2_5_vl_text", "falcon", "gptj", "mistral4", "minicpm3", "mpt", "opt", "persimmon", "phimoe", "gpt_neox", "gpt2", "gpt_bigcode", "phi", "stablelm")  # hidden_size / heads
+HAS_OWN_HEAD_DIM = ("bloom", "dbrx", "glm4v_text", "qwen2_vl_text", "qwen2_5_vl_text", "falcon", "gptj", "mistral4", "minicpm3", "mpt", "opt", "persimmon", "phimoe", "gpt_neox", "gpt2", "gpt_bigcode", "phi", "stablelm")  # hidden_size / heads
 
 
 def model_of(kind, **settings):

@@ -98,7 +98,8 @@ constexpr const char* kLlamaCppNames =
     "Kcur-post-rope-1 ssm_out-1 layer_out-1 ffn_mlp-1 Qcur_norm-1 "
     "Kcur_norm-1 ffn_moe_weighted-1 ffn_moe_shexp-1 ffn_moe_out_merged-1 inp_embd_scaled "
     "attn_gate_proj-1 Qcur_rope-1 Kcur_rope-1 attn_o_proj-1 ffn_dense_out-1 ffn_shared_out-1 "
-    "attn_out_scaled-1 inp_norm-0";
+    "attn_out_scaled-1 inp_norm-0 wqkv-1 wqkv_clamped-1 Qcur_clamped-1 Kcur_clamped-1 "
+    "Vcur_clamped-1 attn_out_norm-1";
 
 // Breaks if llama.cpp's map were refused for an architecture of Assay's, or gave a checkpoint from
 // two choices: of the records that are then taken one is another tensor. Which is which,

@@ -367,7 +367,7 @@ TEST_P(OpTest, Activations) {
     x.push_back(value);
   const auto count = static_cast<int64_t>(x.size());
   const auto up = Random(2).floats(count);
-  for (int number = 0; number <= static_cast<int>(ActivationKind::kSoftCap); ++number) {
+  for (int number = 0; number <= static_cast<int>(ActivationKind::kClip); ++number) {
     SCOPED_TRACE(number);
     const auto kind = static_cast<ActivationKind>(number);
     expect_the_bits_of_the_cpu(count, [&](Kernels& kernels, Arena& arena) {

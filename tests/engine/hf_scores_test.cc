@@ -148,9 +148,13 @@ TEST(HfMpt, HasAlibiAndRefusesTheRest) {
   EXPECT_EQ(value<int64_t>(usual, "mpt.feed_forward_length"), 32);
   EXPECT_EQ(value<int64_t>(usual, "mpt.attention.head_count_kv"), 2);
   EXPECT_EQ(value<double>(read(R"({"alibi_bias_max": 4})"), "mpt.attention.max_alibi_bias"), 4.0);
+  EXPECT_EQ(value<double>(read(R"({"clip_qkv": 6.0})"), "mpt.attention.clamp_kqv"), 6.0);
+  for (const char* none : {R"({"clip_qkv": null})", R"({"clip_qkv": 0})"}) {
+    EXPECT_FALSE(read(none).metadata.contains("mpt.attention.clamp_kqv")) << none;
+  }
   const std::pair<const char*, const char*> others[] = {
       {R"({"alibi": false})", "key 'alibi' is false"},
-      {R"({"clip_qkv": 6.0})", "key 'clip_qkv'"},
+      {R"({"clip_qkv": -6.0})", "key 'clip_qkv'"},
       {R"({"softmax_scale": 0.5})", "key 'softmax_scale'"},
       {R"({"prefix_lm": true})", "key 'prefix_lm'"},
       {R"({"qk_ln": true})", "key 'qk_ln'"},

@@ -186,7 +186,9 @@ TEST(HfBamba, ListsLayersWithAttention) {
 TEST(HfOlmo, StatesNoEps) {
   const auto read = [](const std::string& more) { return small_config("olmo", more); };
   EXPECT_EQ(stated<double>(read(""), "olmo.attention.layer_norm_epsilon"), double{1e-5F});
-  expect_others_refused(read, R"(, "clip_qkv": 8.0)", "key 'clip_qkv'");
+  EXPECT_EQ(stated<double>(read(R"(, "clip_qkv": 8.0)"), "olmo.attention.clamp_kqv"), 8.0);
+  EXPECT_FALSE(read(R"(, "clip_qkv": null)").metadata.contains("olmo.attention.clamp_kqv"));
+  expect_others_refused(read, R"(, "clip_qkv": 0)", "key 'clip_qkv'");
 }
 
 }  // namespace

@@ -105,6 +105,11 @@ OF_TYPE = {
     },
     "bloom": {"vocab_size": 128, "hidden_size": 96, "n_head": 6, "n_layer": 4},
     "opt": {"ffn_dim": 96, "word_embed_proj_dim": 64, "num_key_value_heads": 4},
+    "dbrx": {
+        **{"vocab_size": 128, "d_model": 64, "n_heads": 4, "n_layers": 4, "max_seq_len": 64},
+        "attn_config": {"kv_n_heads": 2, "clip_qkv": 0.75, "rope_theta": 10000.0},
+        "ffn_config": {"ffn_hidden_size": 96, "moe_num_experts": 4, "moe_top_k": 2},
+    },
     "mpt": {"vocab_size": 128, "d_model": 96, "n_heads": 6, "n_layers": 4, "max_seq_len": 64},
     "qwen3_moe": {"num_experts": 4, "moe_intermediate_size": 32, "num_experts_per_tok": 2, "head_dim": 16},
     "glm4v_text": {"rope_parameters": SECTIONS | {"partial_rotary_factor": 0.5, "mrope_section": [1, 1, 2]}},
@@ -224,6 +229,8 @@ LEFT = {
     *("output_hidden_states", "output_attentions", "_name_or_path"),
     "time_step_min",  # of Nemotron-H transformers raises the steps of a prompt to it, and not those of a token alone
 }
+# Sizes within attn_config and ffn_config, and what transformers takes for 8 whatever MPT states.
+LEFT_WITHIN = {"hidden_size", "ffn_hidden_size", "moe_num_experts", "alibi_bias_max"}
 ACTIVATIONS = ["gelu", "gelu_new", "silu", "gelu_pytorch_tanh", "relu2", "relu", None]
 OLDER = {"rope_parameters": GONE}
 TOGETHER = [
@@ -308,11 +315,20 @@ def changes(config):
         yield from ({key: other} for other in alternatives(key, value))
         if key not in class_defaults.REQUIRED:  # a class's own sizes are gigabytes
             yield {key: GONE}
+    for part in ("attn_config", "ffn_config"):
+        for key, value in config.get(part, {}).items():
+            if key not in LEFT | LEFT_WITHIN:
+                others = [*alternatives(key, value), GONE] + [2.5, 0.5] * (key == "clip_qkv")
+                yield from ({part: merged_within(config[part], key, other)} for other in others)
     yield from TOGETHER
 
 
+def merged_within(part, key, value):
+    return {name: inner for name, inner in {**part, key: value}.items() if inner is not GONE}
+
+
 def config_of(model_type):
-    usual = {} if model_type in ("gpt2", "gpt_bigcode", "gptj", "bloom", "mpt") else USUAL
+    usual = {} if model_type in ("gpt2", "gpt_bigcode", "gptj", "bloom", "dbrx", "mpt") else USUAL
     config = CONFIG_MAPPING[model_type](**{**usual, **OF_TYPE.get(model_type, {})}).to_dict()
     config.pop("transformers_version", None)
     if config.get("sliding_window"):

@@ -19,7 +19,7 @@ CAUSES = set(
     norm_weight_plus_one bias_missing residual residual_multiplier parallel_residual embedding_scale logit_scale
     logit_softcap experts_used router_weights router_scale shared_expert expert_order scale sign token_shift row_shift
     rounding quant_block delta_rule ssm mixer layer_scale layer_embedding alibi_slopes tied_head
-    residual_streams laurel activation_cutoff kv_layer""".split()
+    residual_streams laurel activation_cutoff kv_layer clip""".split()
 )
 SIZES = {"F32": 4, "BF16": 2, "F16": 2}
 # Of a row's elements that stand together in the GGUF file; the folder has float32 in their place.

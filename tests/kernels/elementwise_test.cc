@@ -37,11 +37,11 @@ void expect_close_and_portable(InstructionSet set, int64_t count, double toleran
   EXPECT_TRUE(error <= tolerance) << count << " elements: " << error;
 }
 
-constexpr ActivationKind kKinds[] = {ActivationKind::kSilu,        ActivationKind::kGeluTanh,
-                                     ActivationKind::kGelu,        ActivationKind::kRelu,
-                                     ActivationKind::kReluSquared, ActivationKind::kClampedSwiglu,
-                                     ActivationKind::kXielu,       ActivationKind::kSigmoid,
-                                     ActivationKind::kTanh,        ActivationKind::kSoftCap};
+constexpr ActivationKind kKinds[] = {
+    ActivationKind::kSilu,    ActivationKind::kGeluTanh,    ActivationKind::kGelu,
+    ActivationKind::kRelu,    ActivationKind::kReluSquared, ActivationKind::kClampedSwiglu,
+    ActivationKind::kXielu,   ActivationKind::kSigmoid,     ActivationKind::kTanh,
+    ActivationKind::kSoftCap, ActivationKind::kClip};
 constexpr Xielu kXielu = {.alpha_p = 0.7F, .alpha_n = 1.3F, .beta = 0.45F, .eps = -0.01F};
 
 TEST_P(ElementwiseTest, Activations) {
@@ -129,7 +129,7 @@ TEST_P(ElementwiseTest, LimitsOfActivations) {
     std::vector<float> out(x.size());
     kernels->run(ActivateCall{kind, x.data(), nullptr, n, out.data(), {}, 3.0F, kXielu});
     EXPECT_TRUE(std::isnan(out[6]));
-    if (kind == ActivationKind::kSoftCap) {
+    if (kind == ActivationKind::kSoftCap || kind == ActivationKind::kClip) {
       for (size_t i = 0; i < 6; ++i) EXPECT_FLOAT_EQ(out[i], i < 2 ? -3.0F : i == 2 ? 0.0F : 3.0F);
       continue;
     }

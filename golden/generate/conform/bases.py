@@ -10,10 +10,11 @@ round them. No two sizes are equal, since some engines choose what to do with a 
 
 from .base_parts import ABSENT, GEMMA, LAYER, LINEAR, MAMBA, NO_CAP, RMS, ROOT, SELECTIVE, TIED, UNTIED, common
 from .bases_latent import LATENT_BASES
+from .bases_nested import NESTED_BASES
 from .bases_plain import PLAIN_BASES
 from .case import merged
 
-BASES = LATENT_BASES | PLAIN_BASES | {
+BASES = LATENT_BASES | NESTED_BASES | PLAIN_BASES | {
     "llama": common(
         "LlamaForCausalLM", "llama", **RMS, rope_theta=10000.0, rope_scaling=None, attention_bias=False,
         mlp_bias=False, **UNTIED
@@ -72,38 +73,6 @@ BASES = LATENT_BASES | PLAIN_BASES | {
         "initializer_range": 0.02,
         "torch_dtype": "float32",
         "use_cache": True,
-    },
-    "mpt": {
-        "architectures": ["MPTForCausalLM"],
-        "model_type": "mpt",
-        "vocab_size": 112,
-        "d_model": 96,
-        "n_heads": 6,  # no power of two: ALiBi's slopes are of two series
-        "n_layers": 2,
-        "max_seq_len": 512,
-        "expansion_ratio": 4,
-        "attn_config": {
-            "alibi": True,
-            "alibi_bias_max": 8,
-            "attn_impl": "torch",
-            "attn_pdrop": 0,
-            "attn_type": "multihead_attention",
-            "attn_uses_sequence_id": False,
-            "clip_qkv": None,
-            "prefix_lm": False,
-            "qk_ln": False,
-            "softmax_scale": None,
-        },
-        "emb_pdrop": 0,
-        "embedding_fraction": 1.0,
-        "init_device": "cpu",
-        "learned_pos_emb": True,
-        "logit_scale": None,
-        "no_bias": True,
-        "norm_type": "low_precision_layernorm",
-        "resid_pdrop": 0,
-        "torch_dtype": "float32",
-        "use_cache": False,
     },
     "qwen2": common(
         "Qwen2ForCausalLM", "qwen2", **RMS | dict(rms_norm_eps=1e-6), rope_theta=10000.0, sliding_window=512,

@@ -87,6 +87,7 @@ EMBEDDINGS = ("embed_tokens.weight", "embeddings.weight", "wte.weight", "wpe.wei
 
 
 def is_norm(name):
+    name = name.replace("norm_attn_norm.", "")  # DBRX's attention between norms
     return any(part in name for part in ("norm", "ln_", "ln_attn", "ln_mlp")) and name.endswith("weight")
 
 

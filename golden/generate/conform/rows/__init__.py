@@ -18,6 +18,7 @@ SEEDS = {
     "activation_sparsity_pattern": 3,
     "attn_layer_period": 3,
     "family_cohere2_moe": 3,
+    "family_dbrx": 2,
     "family_deepseek_v3": 4,
     "family_deepseek_v32": 3,
     "family_exaone_moe": 7,

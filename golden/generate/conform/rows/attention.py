@@ -91,6 +91,19 @@ ATTENTION = [
         gain={"*layers.3.self_attn.q_proj*": 1.5}, length=12,
     ),
     Row(
+        "clip_qkv", GROUP, "Queries, keys and values within clip_qkv", config("olmo", clip_qkv=0.75), ("clip_qkv",), (
+            ignored("clip", "does not clip", {"clip_qkv": None}),
+            misread("clip", "takes 8, as published", {"clip_qkv": 8.0}),
+        ),
+    ),
+    Row(
+        "clip_qkv_mpt", GROUP, "Queries, keys and values within clip_qkv of attn_config",
+        config("mpt", attn_config={"clip_qkv": 0.75}), ("attn_config",), (
+            ignored("clip", "does not clip", {"attn_config": {"clip_qkv": None}}),
+            misread("clip", "takes 6, as published", {"attn_config": {"clip_qkv": 6.0}}),
+        ),
+    ),
+    Row(
         "attention_sinks", GROUP, "Attention sinks", config("gpt_oss"), (), (
             ignored("attention_sinks", "leaves the sinks out", tensors={"*.sinks": -10000.0}),
             misread("attention_sinks", "takes 0 for each sink", tensors={"*.sinks": 0.0}),

@@ -4,7 +4,7 @@ from ..bases import config
 from ..case import Row, ignored, misread
 from .family_mistakes import (
     ALL_DIMENSIONS, ALL_EXPERTS, ALL_ROTATED, ALTUP, AS_DEEPSEEK_V32, AS_GLM_5, BASE_10000, BASE_OF_PARAMETERS,
-    CHANGED_WEIGHTS, ERF, FALCON_H1_SCALES, GELU_ERF, GEMMA4_EMBEDDINGS, GEMMA4_EXPERTS, GRANITE, GRANITE_SWA,
+    CHANGED_WEIGHTS, DBRX, ERF, FALCON_H1_SCALES, GELU_ERF, GEMMA4_EMBEDDINGS, GEMMA4_EXPERTS, GRANITE, GRANITE_SWA,
     HALF_A_SHARED_EXPERT, INDEXER, LINEAR_ATTENTION, LLAMA3, LLAMA4, LONGROPE, LOUD_SKIP, MAMBA, MINISTRAL,
     NO_ALPHA, NO_BIASES, NO_CHOICE_BIAS, NO_HEAD_NORMS, NO_HEAD_NORMS_AT_ALL, NO_HUNYUAN_NORMS, NO_LAUREL, NO_LOGIT_SCALE,
     NO_NORM_WEIGHTS, NO_ROUTED_SCALE, NO_SHARED_EXPERT, NO_SHARED_EXPERTS, NO_SHARED_MLP, NO_SINKS,
@@ -77,6 +77,9 @@ FAMILIES = [
         misread("alibi_slopes", "takes 16 for alibi_bias_max, as StoryWriter has", {"attn_config": {"alibi_bias_max": 16}}),
         misread("activation_kind", "takes GELU with tanh", {"hidden_act": "gelu_new"}, small=True),
         gain={"*ffn.up_proj.weight": 2.0},
+    ),
+    family(
+        "dbrx", "DBRX", *DBRX, rope_theta=500000.0, attn_config=dict(clip_qkv=0.75, rope_theta=500000.0),
     ),
     family(
         "bloom", "BLOOM: a norm of the embedding, and a bias of scores by distance", NO_BIASES,

@@ -11,6 +11,15 @@ ALL_DIMENSIONS = misread("rope_dimensions", "rotates whole heads", {"partial_rot
 NO_NORM_WEIGHTS = misread(
     "qk_norm", "ignores the weights of the norms of q and k", tensors={"*q_norm.weight": 1.0, "*k_norm.weight": 1.0}
 )
+DBRX = (
+    ignored("clip", "does not clip q, k and v", {"attn_config": {"clip_qkv": 65536.0}}),
+    misread(
+        "rope_base", "takes the rotary base for 10000", {"rope_theta": 10000.0, "attn_config": {"rope_theta": 10000.0}}
+    ),
+    misread("norm_kind", "ignores the weights of the norms", tensors={"*norm_1.weight": 1.0, "*norm_2.weight": 1.0}),
+    misread("experts_used", "uses one expert of each token", {"ffn_config": {"moe_top_k": 1}}),
+    misread("experts_used", "uses all experts", {"ffn_config": {"moe_top_k": 4}}),
+)
 ERF = misread("activation_kind", "takes GELU with erf", {"hidden_act": "gelu"}, small=True)
 ONE_EXPERT = misread("experts_used", "uses one expert of each token", {"num_experts_per_tok": 1})
 ALL_EXPERTS = misread("experts_used", "uses all experts", {"num_experts_per_tok": 4})

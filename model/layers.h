@@ -269,6 +269,14 @@ inline constexpr LayerVariant kGlm4MoeVariants[] = {
     {.ops = kGlm4MoeDense, .without = "ffn_gate_inp"}};
 inline constexpr auto kDots1Layer =
     expert_layer(normed_attention(W::kHead, W::kHead), kRoutedAndShared);
+inline constexpr auto kBailing2Attention =
+    join(fused_qkv(Presence::kNever), qk_norms(W::kHead, W::kHead),
+         rotary_attention(C::kQNorm, C::kKNorm, Presence::kNever));
+inline constexpr auto kBailing2Layer = expert_layer(kBailing2Attention, kRoutedAndShared);
+inline constexpr auto kBailing2Dense =
+    expert_layer(kBailing2Attention, gated_ffn(C::kFfnNorm, Presence::kNever));
+inline constexpr LayerVariant kBailing2Variants[] = {
+    {.ops = kBailing2Dense, .without = "ffn_gate_inp"}};
 inline constexpr auto kHunyuanMoeLayer = expert_layer(kHunyuanAttention, kRoutedAndShared);
 inline constexpr auto kOlmoeLayer = expert_layer(normed_attention(W::kQ, W::kKv), kRoutedFfn);
 inline constexpr auto kDbrxLayer =

@@ -1,8 +1,10 @@
 #pragma once
 
 #include "model/layers.h"
+#include "model/mamba_layers.h"
 
-// The rows of architecture.cc of GPT's kin: networks whose feed-forward has no gate.
+// The rows of architecture.cc of GPT's kin: networks whose feed-forward has no gate; and of those
+// that have no feed-forward.
 namespace assay::layers {
 
 inline constexpr Architecture kPlainArchitectures[] = {
@@ -65,6 +67,8 @@ inline constexpr Architecture kPlainArchitectures[] = {
      .rope_backwards = true,
      .embedding_norm = true,
      .soft_caps = true},
+    {.name = "mamba2", .layer = kMamba2Layer, .grouped_value_heads = true},
+    {.name = "mamba", .layer = kMambaLayer},
 };
 
 }  // namespace assay::layers

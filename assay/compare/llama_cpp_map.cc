@@ -37,7 +37,7 @@ namespace assay {
 namespace {
 
 constexpr std::string_view kLlamaCppMap = R"json({"groups": {
- "shared_experts": ["granitemoe", "cohere2moe", "granitehybrid", "deepseek2", "deepseek32", "glm-dsa", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe"],
+ "shared_experts": ["bailingmoe", "bailingmoe2", "granitemoe", "cohere2moe", "granitehybrid", "deepseek2", "deepseek32", "glm-dsa", "glm4moe", "dots1", "mistral4", "afmoe", "hy_v3", "hunyuan-moe", "exaone-moe", "ernie4_5-moe"],
  "qwen_experts": ["qwen2moe", "qwen35moe", "qwen3next"],
  "own_queries": ["afmoe", "bloom", "dbrx", "deepseek2", "deepseek32", "falcon-h1", "gemma3n", "gemma4", "glm-dsa", "gpt2", "hy_v3", "jais2", "lfm2", "lfm2moe", "llama4", "minicpm3", "mistral4", "mpt", "olmo", "starcoder"],
  "delta_rule": ["qwen35", "qwen35moe", "qwen3next"]},

@@ -32,8 +32,8 @@ ROUNDED = "falcon falcon-40b gemma gemma2 gemma3 gemma3n gemma4 gemma4-moe gemma
 
 # Of folders alone: llama.cpp has no such architectures.
 NOT_IN_LLAMA_CPP = {"opt", "nanochat", "persimmon", "gptj", "axk1", "hyperclovax", "flexolmo", "vaultgemma"}
-# It has this one, and no log of it is here: the names are those of its source.
-NOT_RECORDED = {"dbrx"}
+# It has these, and no log of it is here: the names are those of its source.
+NOT_RECORDED = {"bailingmoe", "bailingmoe2", "dbrx"}
 # Of these llama.cpp computes another network from the first norm on: RMSNorm in place of LayerNorm, other weights of experts.
 OTHERWISE = ("phimoe",)
 

@@ -14,6 +14,7 @@
 #include <set>
 #include <vector>
 
+#include "assay/dump/printed_tensor.h"
 #include "assay/dump/skip_globs.h"
 #include "assay/log/line_reader.h"
 #include "assay/log/record_text.h"
@@ -24,122 +25,10 @@
 namespace assay {
 namespace {
 
-// Of a tensor in llama.cpp since 2026, and before it or of a module.
-constexpr std::string_view kNewMarker = "common_debug_cb_eval:";
-constexpr std::string_view kMarkers[] = {"ggml_debug:", kNewMarker};
 constexpr std::string_view kSum = "sum = ";
 constexpr std::string_view kTokenCount = "number of input tokens = ";
-// Half of the built-in tolerance: an error that printing alone makes must not look like one.
-constexpr double kMostRounding = 0.005;
-
-std::string_view trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
-// One vector along the first dimension: what is printed of it from its first element on.
-struct PrintedRow {
-  std::vector<float> values;
-  bool is_whole = true;
-};
-
-// Rows, or blocks of rows, of which the middle may not be printed.
-template <typename Part>
-struct Printed {
-  std::vector<Part> parts;
-  std::optional<size_t> before_gap;  // how many there are before "..."
-
-  // Which of `count` the part is.
-  int64_t index(size_t part, int64_t count) const {
-    const auto at = static_cast<int64_t>(part);
-    return !before_gap || part < *before_gap ? at : count - std::ssize(parts) + at;
-  }
-  bool fits(int64_t count) const {
-    if (parts.empty()) return false;
-    return before_gap ? std::ssize(parts) <= count : std::ssize(parts) == count;
-  }
-};
-using PrintedBlock = Printed<PrintedRow>;
-
-struct PrintedTensor {
-  std::string name;
-  std::string type;
-  std::string origin;              // the operation and what it is of
-  std::array<int64_t, 4> ne = {};  // elements, the fastest dimension first
-  bool is_module = false;          // of PyTorch
-  bool sums_all = false;           // the sum is that of all elements, and not of the printed ones
-  Printed<PrintedBlock> blocks;
-  int64_t line = 0;
-  bool is_closed = false;
-  std::optional<double> sum;
-  // Of all values that are printed.
-  int decimals = 0;
-  double squares = 0;
-  int64_t count = 0;
-
-  bool is_rounded_away() const {
-    if (type.starts_with("i") || count == 0) return false;
-    const double rms = std::sqrt(squares / static_cast<double>(count));
-    return !(0.5 * std::pow(10.0, -decimals) <= kMostRounding * rms) && !std::isnan(rms);
-  }
-};
-
-// "NAME = (f32) OP(SOURCES) = {256, 8, 1, 1}" or, of a module, "NAME = (f32)  ... =
-// {torch.Size([1, 8, 256])}", behind a marker. Nothing if the line is another one.
-std::optional<PrintedTensor> header_of(std::string_view line) {
-  size_t from = std::string_view::npos;
-  bool sums_all = false;
-  for (const std::string_view marker : kMarkers) {
-    const size_t found = line.find(marker);
-    if (found == std::string_view::npos) continue;
-    from = found + marker.size();
-    sums_all = marker == kNewMarker;
-  }
-  if (from == std::string_view::npos) return std::nullopt;
-  line = trimmed(line.substr(from));
-  const size_t type = line.find(" = (");
-  const size_t sizes = line.rfind(" = {");
-  if (type == std::string_view::npos || sizes == std::string_view::npos || sizes <= type) {
-    return std::nullopt;
-  }
-  PrintedTensor tensor;
-  tensor.sums_all = sums_all;
-  tensor.name = trimmed(line.substr(0, type));
-  const size_t end_of_type = line.find(')', type);
-  if (end_of_type >= sizes) return std::nullopt;
-  tensor.type = line.substr(type + 4, end_of_type - type - 4);
-  tensor.origin = trimmed(line.substr(end_of_type + 1, sizes - end_of_type - 1));
-  std::vector<int64_t> numbers;
-  for (size_t at = sizes; at < line.size();) {
-    if (line[at] < '0' || line[at] > '9') {
-      ++at;
-      continue;
-    }
-    int64_t number = 0;
-    const auto read = std::from_chars(line.data() + at, line.data() + line.size(), number);
-    if (read.ec != std::errc() || number < 1 || number > INT32_MAX) return std::nullopt;
-    numbers.push_back(number);
-    at = static_cast<size_t>(read.ptr - line.data());
-  }
-  tensor.is_module = line.find("torch.Size", sizes) != std::string_view::npos;
-  if (!tensor.is_module) {
-    if (numbers.size() != 4) return std::nullopt;
-    std::copy(numbers.begin(), numbers.end(), tensor.ne.begin());
-    return tensor;
-  }
-  // The first of a batch is printed, with the heads of a token in one row.
-  if (numbers.size() == 4) {
-    int64_t width = 0;
-    if (__builtin_mul_overflow(numbers[2], numbers[3], &width)) return std::nullopt;
-    tensor.ne = {width, numbers[1], 1, 1};
-  } else if (numbers.size() == 2 || numbers.size() == 3) {
-    tensor.ne = {numbers.back(), numbers[numbers.size() - 2], 1, 1};
-  } else {
-    return std::nullopt;
-  }
-  return tensor;
-}
+// Each is printed once a run: by llama-debug, and beside hooks.
+constexpr std::string_view kPrompts[] = {"Token ids (", "Input tokens: "};
 
 class PrintedLog {
  public:
@@ -150,8 +39,7 @@ class PrintedLog {
   ImportedDump make() {
     LineReader lines(std::make_shared<const InputFile>(path_));
     for (Line line; lines.next(line);) take(line);
-    finish();
-    if (tensor_) {
+    if (tensor_ && !(depth_ == 0 && tensor_->prints_no_values())) {
       result_.warnings.push_back(fmt::format("{}:{}: the text ends within '{}', which is left out",
                                              printable(path_), tensor_->line,
                                              printable(tensor_->name, 80)));
@@ -169,38 +57,62 @@ class PrintedLog {
  private:
   void take(const Line& line) {
     line_ = line.number;
-    if (auto header = header_of(line.text)) {
-      finish();
-      if (tensor_) fail(*tensor_, "it ends before all of it is printed");
-      tensor_ = std::move(header);
-      tensor_->line = line.number;
-      depth_ = 0;
+    if (is_marked(line.text)) {
+      begin_tensor(line.text);
       return;
     }
-    const std::string_view text = trimmed(line.text);
+    const std::string_view text = without_spaces(line.text);
     if (!tensor_) {
+      if (text == "[" && !first_.empty() && !may_go_on_) fail("rows of no tensor");
       take_token(text);
     } else if (tensor_->is_closed) {
-      if (!text.starts_with(kSum)) return;
-      double sum = 0;
-      const char* const end = text.data() + text.size();
-      const auto read = std::from_chars(text.data() + kSum.size(), end, sum);
-      if (read.ec == std::errc()) tensor_->sum = sum;
-      finish();
+      if (text == "[") fail(*tensor_, "it ends before its sum");
+      if (text.starts_with(kSum)) take_sum(text.substr(kSum.size()));
     } else if (text == "[") {
       if (++depth_ == 2) tensor_->blocks.parts.emplace_back();
       if (depth_ > 2) fail(*tensor_, "brackets within a row");
-    } else if (text.starts_with("...")) {
+    } else if (text == "..." || text == "...,") {
       note_gap();
     } else if (text.starts_with("[") && depth_ == 2) {
-      read_row(text);
+      const std::string wrong = add_printed_row(text, *tensor_);
+      if (!wrong.empty()) fail(*tensor_, wrong);
     } else if (text.starts_with("]")) {
       close();
     }
   }
 
+  void begin_tensor(std::string_view line) {
+    if (tensor_ && tensor_->is_closed) fail(*tensor_, "it ends before its sum");
+    const bool has_begun = tensor_ && (depth_ > 0 || !tensor_->prints_no_values());
+    if (has_begun) fail(*tensor_, "it ends before all of it is printed");
+    tensor_ = printed_header_of(line);
+    if (!tensor_) fail("a tensor's name, type and sizes cannot be read");
+    tensor_->line = line_;
+    depth_ = 0;
+    may_go_on_ = tensor_->is_empty() || tensor_->ne[3] > 1;
+    if (tensor_->is_empty()) tensor_.reset();
+  }
+
+  void take_sum(std::string_view text) {
+    double sum = 0;
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), sum);
+    if (read.ec != std::errc()) fail(*tensor_, "its sum is no number");
+    tensor_->sum = sum;
+    tensor_->sum_decimals = decimals_of({text.data(), read.ptr});
+    if (tensor_->contradicts_sum()) {
+      fail(*tensor_,
+           fmt::format("its sum is {}, and that of its values {:.6g}", sum, tensor_->total));
+    }
+    write(*tensor_);
+    tensor_.reset();
+  }
+
   // The ids follow the line that counts them, one a line.
   void take_token(std::string_view text) {
+    for (const std::string_view prompt : kPrompts) {
+      if (text.find(prompt) == std::string_view::npos) continue;
+      if (!prompts_.insert(prompt).second) fail_of_two_runs();
+    }
     const size_t count = text.find(kTokenCount);
     if (count != std::string_view::npos) {
       if (!prompt_) prompt_.emplace();
@@ -222,42 +134,8 @@ class PrintedLog {
     Printed<PrintedBlock>& blocks = tensor_->blocks;
     std::optional<size_t>& gap = depth_ == 1 ? blocks.before_gap : blocks.parts.back().before_gap;
     if (gap) fail(*tensor_, "'...' twice");
+    tensor_->is_whole = false;
     gap = depth_ == 1 ? blocks.parts.size() : blocks.parts.back().parts.size();
-  }
-
-  void read_row(std::string_view text) {
-    PrintedRow row;
-    int64_t listed = 0;
-    for (size_t at = 0; at < text.size();) {
-      const char c = text[at];
-      if (c == '[' || c == ']' || c == ',' || c == ' ' || c == '\t') {
-        ++at;
-      } else if (text.substr(at).starts_with("...")) {
-        row.is_whole = false;
-        at += 3;
-      } else {
-        double value = 0;
-        const auto read = std::from_chars(text.data() + at, text.data() + text.size(), value);
-        if (read.ec != std::errc()) fail(*tensor_, "a row holds what is no number");
-        const auto end = static_cast<size_t>(read.ptr - text.data());
-        const size_t point = text.substr(at, end - at).find('.');
-        if (point != std::string_view::npos) {
-          tensor_->decimals = std::max(tensor_->decimals, static_cast<int>(end - at - point - 1));
-        }
-        tensor_->squares += value * value;
-        ++tensor_->count;
-        ++listed;
-        if (row.is_whole) row.values.push_back(static_cast<float>(value));
-        at = end;
-      }
-    }
-    const bool fits =
-        row.is_whole ? listed == tensor_->ne[0] : std::ssize(row.values) <= tensor_->ne[0];
-    if (!fits) {
-      fail(*tensor_,
-           fmt::format("a row of {}, and {} expected", count_of(listed, "number"), tensor_->ne[0]));
-    }
-    tensor_->blocks.parts.back().parts.push_back(std::move(row));
   }
 
   void close() {
@@ -278,16 +156,23 @@ class PrintedLog {
     tensor_->is_closed = true;
   }
 
-  void finish() {
-    if (!tensor_ || !tensor_->is_closed) return;
-    write(*tensor_);
-    tensor_.reset();
+  static bool are_same(const Printed<PrintedBlock>& a, const Printed<PrintedBlock>& b) {
+    return std::ranges::equal(a.parts, b.parts, [](const PrintedBlock& x, const PrintedBlock& y) {
+      return std::ranges::equal(x.parts, y.parts, {}, &PrintedRow::values, &PrintedRow::values);
+    });
   }
 
-  [[noreturn]] void fail(const PrintedTensor& tensor, const std::string& what) const {
-    throw Error(fmt::format("'{}': {}", printable(tensor.name, 80), what),
-                fmt::format("{}:{}", path_, line_),
+  [[noreturn]] void fail(const std::string& what) const {
+    throw Error(what, fmt::format("{}:{}", path_, line_),
                 "keep the text as it was printed, each stream in its own file");
+  }
+  [[noreturn]] void fail(const PrintedTensor& tensor, const std::string& what) const {
+    fail(fmt::format("'{}': {}", printable(tensor.name, 80), what));
+  }
+  // What comes first would be compared, and what was appended to it not.
+  [[noreturn]] void fail_of_two_runs() const {
+    throw Error("a second run begins", fmt::format("{}:{}", path_, line_),
+                "keep each run in a file of its own");
   }
 
   // A pass begins anew with the tensor that began the first one.
@@ -295,9 +180,12 @@ class PrintedLog {
     const std::string key = tensor.name + ' ' + tensor.origin.substr(0, tensor.origin.find('{'));
     if (first_.empty()) {
       first_ = key;
+      first_blocks_ = tensor.blocks;
       write_header(tensor);
     } else if (key != first_) {
       return;
+    } else if (tensor.ne[1] * tensor.ne[2] > 1 && are_same(tensor.blocks, first_blocks_)) {
+      fail_of_two_runs();  // of the same tokens
     }
     base_ += tokens_;
     tokens_ = tensor.ne[2] > 1 ? tensor.ne[2] : tensor.ne[1];
@@ -336,19 +224,21 @@ class PrintedLog {
       record.shape = {width};
       if (!is_vector) record.shape.insert(record.shape.begin(), height);
       if (depth > 1) record.shape.insert(record.shape.begin(), depth);
-      put(tensor, head_of(blocks.parts.front()), tokens_ - 1, record);
+      put(tensor, head_of(blocks.parts.front()), tensor.nonfinite, tokens_ - 1, record);
     } else if (depth == 1 && height == rows_) {
       record.shape = {width};
       const PrintedBlock& block = blocks.parts.front();
       lacks_tokens_ = lacks_tokens_ || block.before_gap;
       for (size_t i = 0; i < block.parts.size(); ++i) {
-        put(tensor, block.parts[i].values, block.index(i, height), record);
+        const PrintedRow& row = block.parts[i];
+        put(tensor, row.values, row.nonfinite, block.index(i, height), record);
       }
     } else if (depth == rows_) {
       record.shape = {height, width};
       lacks_tokens_ = lacks_tokens_ || blocks.before_gap;
       for (size_t i = 0; i < blocks.parts.size(); ++i) {
-        put(tensor, head_of(blocks.parts[i]), blocks.index(i, depth), record);
+        const PrintedBlock& block = blocks.parts[i];
+        put(tensor, head_of(block), nonfinite_of(block), blocks.index(i, depth), record);
       }
     } else {
       return;
@@ -369,31 +259,45 @@ class PrintedLog {
     return values;
   }
 
-  void put(PrintedTensor& tensor, const std::vector<float>& values, int64_t token, Record& record) {
+  static NonfiniteCount nonfinite_of(const PrintedBlock& block) {
+    NonfiniteCount all;
+    for (const PrintedRow& row : block.parts) all += row.nonfinite;
+    return all;
+  }
+
+  void put(PrintedTensor& tensor, const std::vector<float>& values, const NonfiniteCount& nonfinite,
+           int64_t token, Record& record) {
     record.token_idx = base_ + token;
     record.n = element_count(record.shape);
     record.values = tensor.is_rounded_away() ? std::vector<float>() : values;
-    record.summary = summary_of(tensor, record.n);
+    record.summary = summary_of(tensor, record.values, nonfinite, record.n);
     append_record_line(text_, record);
     if (text_.size() > (size_t{1} << 20)) flush();
   }
 
-  // What the sum says of the whole tensor. Of several tokens it says no more than that one of them
-  // is not a number: the first that may be it.
-  std::optional<Summary> summary_of(PrintedTensor& tensor, int64_t n) {
-    if (!tensor.sum) return std::nullopt;
+  // What else is known of the whole tensor: what is not finite behind `values`, and the sum. Of
+  // several tokens a sum that is not finite says no more than that one of them is not: the first
+  // that may be it, where no value is printed that is the reason.
+  std::optional<Summary> summary_of(PrintedTensor& tensor, const std::vector<float>& values,
+                                    NonfiniteCount nonfinite, int64_t n) {
     constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
     Summary summary;
     summary.min = summary.max = summary.mean = summary.l2 = kUnknown;
     summary.counts_nonfinite = false;
-    if (std::isnan(*tensor.sum)) {
-      summary.counts_nonfinite = true;
-      summary.nonfinite = 1;
-      summary.nan = 1;
+    NonfiniteCount shown;
+    for (const float value : values) shown.add(value);
+    if (tensor.sum && !std::isfinite(*tensor.sum) && tensor.nonfinite.total() == 0) {
+      nonfinite.add(*tensor.sum);
       tensor.sum.reset();
+    }
+    if (nonfinite.total() > shown.total()) {
+      summary.counts_nonfinite = true;
+      summary.nonfinite = nonfinite.total();
+      summary.nan = nonfinite.nan;
       return summary;
     }
-    if (!tensor.sums_all || rows_ != 1 || !std::isfinite(*tensor.sum)) return std::nullopt;
+    const bool is_of_token = tensor.sums_all && rows_ == 1;
+    if (!tensor.sum || !is_of_token || !std::isfinite(*tensor.sum)) return std::nullopt;
     summary.mean = *tensor.sum / static_cast<double>(n);
     return summary;
   }
@@ -426,10 +330,13 @@ class PrintedLog {
   int64_t line_ = 0;
   std::optional<std::vector<int64_t>> prompt_;  // ids, where they are printed
   bool counts_tokens_ = false;
-  std::string first_;   // the tensor that a pass begins with
-  int64_t base_ = 0;    // tokens of the passes before
-  int64_t tokens_ = 0;  // of this pass
-  int64_t rows_ = 0;    // that tensors have by now
+  std::set<std::string_view> prompts_;  // lines of kPrompts that were there
+  bool may_go_on_ = false;  // more brackets may follow the last tensor, of which nothing is read
+  std::string first_;       // the tensor that a pass begins with
+  Printed<PrintedBlock> first_blocks_;  // of the first pass
+  int64_t base_ = 0;                    // tokens of the passes before
+  int64_t tokens_ = 0;                  // of this pass
+  int64_t rows_ = 0;                    // that tensors have by now
   bool lacks_tokens_ = false;
   int decimals_ = 0;
   SkipGlobs skip_;
@@ -444,7 +351,7 @@ class PrintedLog {
 bool begins_printed(std::string_view text) {
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos || text[first] == '{') return false;  // a log
-  return std::ranges::any_of(kMarkers, [&](std::string_view marker) {
+  return std::ranges::any_of(kPrintedMarkers, [&](std::string_view marker) {
     const size_t found = text.find(marker);
     return found != std::string_view::npos && text.find(" = {", found) != std::string_view::npos;
   });

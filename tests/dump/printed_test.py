@@ -95,6 +95,49 @@ class Printed(DumpCase):
         first = self.report(ref, "nan.txt", *LLAMA_CPP, *LAST_ALONE, code=1)["first_divergence"]
         self.assertEqual((first["checkpoint"], first["metric"]), ("layer_0_ffn_norm", "nonfinite"))
 
+    def tensor(self, text, name):
+        """Where the text of a tensor begins, its lines, and where it ends."""
+        begin = text.rindex("\n", 0, text.index(f" {name} = ")) + 1
+        end = text.index("\n", text.index("sum = ", begin)) + 1
+        return begin, text[begin:end].split("\n"), end
+
+    # Breaks if an infinity passes that stands where values are not compared: at the end of a row, or in what is left out.
+    def test_what_is_not_finite_is_found_wherever_it_is(self):
+        ref = self.run_model()
+        text = (self.folder / "eval.txt").read_text()
+        begin, lines, end = self.tensor(text, "l_out-0")
+        for value in ("inf", "-inf", "nan"):
+            last = lines[4].rindex(", ") + 2
+            rows = [*lines[:4], f"{lines[4][:last]} {value}  ],", *lines[5:]]
+            sums = [f"    sum = {value}" if "sum" in line else line for line in lines]
+            both = [f"    sum = {value}" if "sum" in line else line for line in rows]
+            for changed, token in ((rows, 1), (sums, 0), (both, 1)):
+                (self.folder / "edited.txt").write_text(text[:begin] + "\n".join(changed) + text[end:])
+                report = self.report(ref, "edited.txt", *LLAMA_CPP, *LAST_ALONE, code=1)
+                first = report["first_divergence"]
+                self.assertEqual((first["checkpoint"], first["token_idx"], first["metric"]), ("layer_0_output", token, "nonfinite"))
+                self.assertEqual(report["summary"]["failed"], 1)
+
+    # Breaks if the run of yesterday passes, to which that of today was appended.
+    def test_two_runs_in_one_text_are_refused(self):
+        for name in ("eval.txt", "eval_old.txt", "hooks.txt"):
+            text = (self.folder / name).read_text()
+            tensors = text[text.index("common_debug" if name == "eval.txt" else "ggml_debug") :]
+            for twice in (text + text, tensors + tensors):
+                (self.folder / "twice.txt").write_text(twice)
+                self.refused("twice.txt", "a second run begins; keep each run in a file of its own")
+
+    # Breaks if a cache of block types, of which llama.cpp prints no values, or a tensor of no element ends the text.
+    def test_tensors_without_values_are_passed_over(self):
+        ref = self.run_model()
+        text = (self.folder / "eval.txt").read_text()
+        begin = self.tensor(text, "l_out-0")[0]
+        cache = "common_debug_cb_eval: cache_k_l0 (view) = (q8_0) SET_ROWS(a{16, 6, 1, 1}, b{6, 1, 1, 1}}) = {16, 256, 1, 1}\n"
+        empty = "common_debug_cb_eval: none = (f32) VIEW(a{16, 6, 1, 1}, }) = {16, 0, 1, 1}\n    [\n    ]\n    sum = 0.0\n"
+        (self.folder / "edited.txt").write_text(text[:begin] + cache + empty + text[begin:] + cache)
+        answer = self.assay("compare", ref, "edited.txt", *LLAMA_CPP, *LAST_ALONE, code=0)
+        self.assertEqual(answer.stderr, "")
+
     def test_what_hooks_print_is_what_the_model_computes(self):
         ref = self.run_model()
         report = self.report(ref, "hooks.txt", *HOOKS, code=2)
@@ -135,7 +178,8 @@ class Printed(DumpCase):
 
     def test_broken_texts_are_one_line(self):
         head = "ggml_debug: embd = (f32) GET_ROWS(w{3, 4, 1, 1}, inp_tokens{2, 1, 1, 1}}) = {3, 2, 1, 1}\n"
-        row, end = "[ 1.0, 2.0, 3.0],\n", "],\n]\nsum = 1\n"
+        row, end = "[ 1.0, 2.0, 3.0],\n", "],\n]\nsum = 12\n"
+        whole = head + "[\n[\n" + row * 2 + end
         for text, said in (
             (head + "[\n[\n" + row + end, "bad.txt:5: 'embd': 1 row, and 2 expected"),
             (head + "[\n[\n" + row * 3 + end, "3 rows, and 2 expected"),
@@ -148,12 +192,21 @@ class Printed(DumpCase):
             (head + head, "it ends before all of it is printed"),
             (head, "prints no tensor with a row for each token"),
             (head.replace("{3, 2, 1, 1}", "{0, 2, 1, 1}"), "prints no tensor"),
-            (head.replace("{3, 2, 1, 1}", "{99999999999999999999, 2, 1, 1}"), "prints no tensor"),
+            (head.replace("{3, 2, 1, 1}", "{99999999999999999999, 2, 1, 1}"), "bad.txt:1: a tensor's name, type and sizes"),
+            (whole + head[:60] + "main: 3 ms\n", "bad.txt:9: a tensor's name, type and sizes"),
+            (whole + "[\n", "bad.txt:9: rows of no tensor"),
+            (head + "[\n[\n" + row * 2 + "],\n]\n" + head, "it ends before its sum"),
+            (head + "[\n[\n" + row * 2 + "],\n]\n[\n", "it ends before its sum"),
+            (whole.replace("sum = 12", "sum = x"), "its sum is no number"),
+            (whole.replace("sum = 12", "sum = 12.9"), "bad.txt:8: 'embd': its sum is 12.9, and that of its values 12"),
+            (head + "[\n[\n[ 1.0, ..., 2.0, 3.0],\n", "a row of 1 number before '...', and 2 behind it"),
+            (head + "[\n[\n[ 1.0, ..., 2.0, ...],\n", "'...' twice in a row"),
+            (head.replace("3, 2, 1, 1}\n", "3, 9, 1, 1}\n") + "[\n[\n" + row * 2 + "...\n" + row * 3 + end, "5 rows, and 9 expected"),
         ):
             with self.subTest(said):
                 (self.folder / "bad.txt").write_text(text)
                 self.refused("bad.txt", said)
-        (self.folder / "bad.txt").write_text(head + "[\n[\n" + row * 2 + end)
+        (self.folder / "bad.txt").write_text(whole)
         self.refused("bad.txt", "'nothing' matches no tensor", command=("import", "--skip", "nothing", "-o", "x.jsonl"))
 
     def test_a_torn_text_lacks_its_last_tensor(self):

@@ -122,8 +122,12 @@ class NpzReader : public ArrayReader {
     if (entry != nullptr && !names_.insert(entry).second) {
       throw Error(fmt::format("the archive has '{}' twice", printable(entry, 80)), path_, kNpzHint);
     }
-    if (entry == nullptr || !std::string_view(entry).ends_with(".npy")) return;
+    if (entry == nullptr || std::string_view(entry).ends_with('/')) return;  // a folder
     std::string name(entry);
+    if (!name.ends_with(".npy")) {
+      throw Error(fmt::format("'{}' in the archive is no .npy file", printable(name, 80)), path_,
+                  kNpzHint);
+    }
     name.resize(name.size() - 4);
     const EntryFile file(zip_fopen_index(archive_.get(), index, 0));
     const auto header = file == nullptr ? std::nullopt : read_npy_header(bytes_of(file.get()));

@@ -26,6 +26,8 @@ PICKLES = (".pt", ".pth")
 # What NumPy raises for a file that is broken.
 UNREADABLE = (ValueError, OSError, EOFError, OverflowError, MemoryError, zipfile.BadZipFile, zlib.error)
 RANK = re.compile(r"(?:^|[/_.-])(?:rank|tp)[_-]?([0-9]+)(?=[/_.-]|$)", re.I)
+# Names of files that a dump may have left, finished or not.
+LEFT = re.compile(r"\.(npy|npz|pt|pth|safetensors)(\.|$)", re.I)
 STEP = re.compile(r"(?:^|[/_.-])(step|iter|pass|token|pos)[_-]?([0-9]+)(?=[/_.-]|$)", re.I)
 
 
@@ -146,13 +148,17 @@ def add_file(output, path, name, **what):
 
 
 def files_below(folder):
-    """Regular files, by path from the folder, in an order that does not depend on the disk."""
-    found = []
+    """Regular files, and others by the name of a dump's file, by path from the folder, in an order that does not
+    depend on the disk."""
+    regular, others = [], []
     for place, folders, files in os.walk(folder):
         folders.sort()
-        found += [os.path.relpath(os.path.join(place, name), folder) for name in files
-                  if os.path.isfile(os.path.join(place, name))]
-    return sorted(found)
+        for path in (os.path.join(place, name) for name in files):
+            if os.path.isfile(path):
+                regular.append(os.path.relpath(path, folder))
+            elif LEFT.search(os.path.basename(path)):
+                others.append(os.path.relpath(path, folder))
+    return sorted(regular), others
 
 
 def read_sglang(folder, files, output):
@@ -336,12 +342,14 @@ def read(source, output):
             return "llama.cpp", read_logits(os.path.dirname(source), [os.path.basename(source)], output)
         add_file(output, source, "")
         return "", []
-    files = files_below(source)
+    files, others = files_below(source)
     dumped = [path for path in files if path.endswith(PICKLES + (".npy", ".npz"))]
     logits = [path for path in files if path.endswith(".bin") and not path.endswith("-tokens.bin") and
               path[:-4] + "-tokens.bin" in files]
     engine, warnings = read_kind(source, files, dumped, logits, output)
-    unread = [path for path in dumped + logits if os.path.join(source, path) not in looked_at]
+    unread = [path for path in files if (LEFT.search(os.path.basename(path)) or path in logits) and
+              os.path.join(source, path) not in looked_at]
+    unread = sorted(unread + others)
     if unread:
         warnings.append(f"{len(unread)} file{'s are' if unread[1:] else ' is'} not read, the first '{unread[0]}': a dump "
                         f"of {engine or 'tensors'} has no file of that name; see docs/dumps.md")

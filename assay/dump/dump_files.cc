@@ -84,24 +84,38 @@ void add_arrays(Dump& dump, std::shared_ptr<ArrayReader> reader, const std::stri
   }
 }
 
-// Of a sharded safetensors file. The index only lists the shards.
-std::set<std::string> shards_of(const std::string& index) {
+// The shard of each tensor, by the index of a sharded safetensors file.
+std::map<std::string, std::string> shards_of(const std::string& index) {
   const rapidjson::Document document = read_json_file(index, kMaxIndex, {});
   const auto* map =
       document.IsObject() && document.HasMember("weight_map") ? &document["weight_map"] : nullptr;
   if (map == nullptr || !map->IsObject()) {
     throw Error("has no object 'weight_map'", index, "give the index that safetensors files have");
   }
-  std::set<std::string> shards;
+  std::map<std::string, std::string> shards;
   for (const auto& entry : map->GetObject()) {
     const std::string name = entry.value.IsString() ? json_text_of(entry.value) : "";
     if (name.empty() || name.find('/') != std::string::npos || name == "..") {
       throw Error(fmt::format("'{}' is not the name of a file beside it", printable(name, 80)),
                   index);
     }
-    shards.insert(name);
+    shards[json_text_of(entry.name)] = name;
   }
   return shards;
+}
+
+// A tensor that is lost would not be asked for.
+void check_index(const Dump& dump, const std::string& index) {
+  std::set<std::pair<std::string, std::string>> held;
+  for (const DumpTensor& tensor : dump.tensors) {
+    held.emplace(tensor.name, fs::path(tensor.file).filename().string());
+  }
+  for (const auto& [name, shard] : shards_of(index)) {
+    if (held.contains({name, shard})) continue;
+    throw Error(fmt::format("'{}' is not in '{}', where the index says it is", printable(name, 80),
+                            printable(shard, 80)),
+                index, "give all files of the dump");
+  }
 }
 
 Dump open_shards(const std::string& folder, const std::set<std::string>& names) {
@@ -130,12 +144,32 @@ Dump open_shards(const std::string& folder, const std::set<std::string>& names) 
   return dump;
 }
 
-// Dumps beside the safetensors files of a folder.
-std::string unread_files(const std::string& folder) {
-  std::vector<std::string> files = files_of(folder);
-  std::erase_if(files, [](const std::string& name) {
-    return !has_ending_of_dumps(name) || name.ends_with(".safetensors") || name.ends_with(kIndex);
+// Whether a dump may have left a file of this name, finished or not.
+bool is_left_by_dump(std::string name) {
+  std::ranges::transform(name, name.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   });
+  static constexpr std::string_view kEndings[] = {".npy", ".npz", ".pt", ".pth", ".safetensors"};
+  return std::ranges::any_of(kEndings, [&](std::string_view ending) {
+    const size_t at = name.find(ending);
+    if (at == std::string::npos) return false;
+    return at + ending.size() == name.size() || name[at + ending.size()] == '.';
+  });
+}
+
+// Dumps beside the safetensors files of a folder, and below it.
+std::string unread_files(const std::string& folder) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (auto entry = fs::recursive_directory_iterator(folder, error);
+       !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    const bool is_read =
+        entry.depth() == 0 && (name.ends_with(".safetensors") || name.ends_with(kIndex));
+    if (is_read || !(is_left_by_dump(name) || has_ending_of_dumps(name))) continue;
+    files.push_back(fs::relative(entry->path(), folder, error).string());
+  }
+  std::ranges::sort(files);
   if (files.empty()) return {};
   return fmt::format("{}: {} not read, the first '{}': the folder is read as one of safetensors",
                      printable(folder), count_of(files.size(), "file is", "files are"),
@@ -315,10 +349,16 @@ Dump open_dump(const std::string& path, const std::string& work,
   } else if (path.ends_with(".safetensors")) {
     add_arrays(dump, open_safetensors(path), path);
   } else if (path.ends_with(kIndex)) {
-    dump = open_shards(folder, shards_of(path));
+    std::set<std::string> names;
+    for (const auto& [tensor, shard] : shards_of(path)) names.insert(shard);
+    dump = open_shards(folder, names);
+    check_index(dump, path);
   } else if (fs::is_directory(path, error) && !safetensors_of(path).empty()) {
     const std::vector<std::string> names = safetensors_of(path);
     dump = open_shards(path, {names.begin(), names.end()});
+    for (const std::string& name : files_of(path)) {
+      if (name.ends_with(kIndex)) check_index(dump, (fs::path(path) / name).string());
+    }
     std::string unread = unread_files(path);
     if (!unread.empty()) dump.warnings.push_back(std::move(unread));
   } else {

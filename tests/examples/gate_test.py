@@ -123,6 +123,18 @@ class Gate(unittest.TestCase):
         done = subprocess.run([gate / "bisect.sh"], cwd=self.folder, env={"PATH": "/usr/bin:/bin"}, check=False)
         self.assertGreater(done.returncode, 127)
 
+    # Breaks if a log that cannot be removed is judged in the place of that of an engine that logs nothing.
+    def test_bisection_stops_at_a_log_that_stays(self):
+        gate = self.folder.parent / "gate"
+        gate.mkdir()
+        shutil.copy(GATE / "bisect.sh", gate)
+        (self.folder.parent / "make").write_text("#!/bin/sh\n")
+        (self.folder.parent / "make").chmod(0o755)
+        (self.folder / "got.jsonl").mkdir()
+        (self.folder / "engine").write_text("#!/bin/sh\n")
+        (self.folder / "engine").chmod(0o755)
+        self.assertEqual(self.run_here(str(gate / "bisect.sh")).returncode, 255)
+
     def test_the_page_shows_the_files(self):
         page = (ROOT / "docs" / "ci.md").read_text()
         for name in ("parity.sh", "parity.yml", "bisect.sh"):

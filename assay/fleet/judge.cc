@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <tuple>
 
 #include "assay/compare/compare_logs.h"
@@ -111,6 +113,11 @@ Row row_of(const LogPair& pair, CompareOptions options, const PolicyFor& policy_
   options.n_threads = 1;
   options.progress = nullptr;
   try {
+    std::error_code none;
+    if (std::filesystem::equivalent(pair.ref, pair.got, none)) {
+      throw Error("is the same file as " + pair.ref, pair.got,
+                  "held to itself it shows nothing: give the one that is judged");
+    }
     options.policy = policy_for(pair.ref, pair.got);
     const Comparison comparison = compare_logs(pair.ref, pair.got, options);
     const std::string text = row_with([&](JsonObject& row) {

@@ -8,6 +8,7 @@
 #include <rapidjson/document.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "assay/log/sketch.h"
 #include "base/json_file.h"
@@ -156,6 +157,18 @@ TEST_F(JudgeTest, ABadLogIsToldAndTheRestJudged) {
   EXPECT_THAT(rows[2]["problem"].GetString(), HasSubstr("broken.jsonl:2"));
   for (size_t i = 0; i < 3; ++i) EXPECT_FALSE(rows[i].HasMember("pass"));
   EXPECT_TRUE(rows[3]["pass"].GetBool());
+}
+
+// Breaks if a list that names one file twice, or a link to the reference, passes whatever was run.
+TEST_F(JudgeTest, ALogIsNotHeldToItself) {
+  const std::string ref = log("ref.jsonl", 1);
+  const std::string link = folder_ + "/link.jsonl";
+  std::filesystem::create_symlink(ref, link);
+  for (const std::string& got : {ref, link}) {
+    const auto rows = parsed(rows_of({{ref, got}}));
+    ASSERT_TRUE(rows[0].HasMember("problem")) << got;
+    EXPECT_THAT(rows[0]["problem"].GetString(), HasSubstr(got + ": is the same file as " + ref));
+  }
 }
 
 // The exit code is that of assay compare.

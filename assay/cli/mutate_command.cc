@@ -71,6 +71,13 @@ int write_log(const MutateFlags& flags) {
   if (!flags.log.team) options.log.options.team = *flags.fault;
   if (flags.tokens) options.tokens = parse_token_ids(*flags.tokens, "--tokens");
   const MutantLog result = write_mutant_log(options);
+  if (result.changes_nothing) {
+    print_warning(fmt::format(
+        "'{}' changes nothing at {} with these tokens: {} is the log of a sound engine; give other "
+        "or more tokens",
+        *flags.fault, result.found_at.name(), printable(*flags.log.path)));
+    return kInParity;
+  }
   print_status(fmt::format("log with the fault {}: {}; to be found at {}\n", *flags.fault,
                            printable(*flags.log.path), result.found_at.name()));
   return kInParity;

@@ -26,6 +26,8 @@ struct MutantLog {
   FaultPlace found_at;
   std::vector<int32_t> tokens;     // of the prompt
   std::vector<int32_t> generated;  // greedily
+  // The sound engine gives the same bits at `found_at`: the fault needs other or more tokens.
+  bool changes_nothing = false;
 };
 
 // Runs a model with a fault in it on the CPU, and writes the log that such an engine would. Throws

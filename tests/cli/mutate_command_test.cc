@@ -40,6 +40,29 @@ TEST_F(MutateCommand, WritesTheLogOfAFaultyEngine) {
   EXPECT_THAT(comparison.out, HasSubstr("\"first_divergence\":{\"checkpoint\":\"layer_0_attn\""));
 }
 
+// Breaks if a log without a fault is given for one with it, so that a right gate seems to pass it.
+TEST_F(MutateCommand, SaysWhereTheFaultChangesNothing) {
+  const std::string log = folder_ + "/bad.jsonl";
+  const auto said = [&](const std::string& fault, const std::string& tokens, const char* n) {
+    const Outcome outcome =
+        run({"mutate", model_, "--tokens", tokens, "-n", n, "--fault", fault, "--log", log});
+    EXPECT_EQ(outcome.exit_code, 0);
+    return outcome.err;
+  };
+  for (const std::string fault : {"rope-missing", "mask-misses-first"}) {
+    EXPECT_THAT(said(fault, "1", "0"), HasSubstr("warning: '" + fault + "' changes nothing at "));
+    EXPECT_THAT(said(fault, "1,287", "0"), HasSubstr("to be found at layer_1_"));
+  }
+  const std::string twelve = "1,287,74,83,88,279,290,292,309,299,5,6";
+  EXPECT_THAT(said("rope-counts-again", twelve, "0"),
+              HasSubstr("changes nothing at layer_1_q_rope"));
+  EXPECT_THAT(said("rope-counts-again", twelve, "1"),
+              HasSubstr("changes nothing at layer_1_q_rope"));
+  EXPECT_THAT(said("rope-counts-again", twelve, "3"), HasSubstr("to be found at layer_1_q_rope"));
+  EXPECT_THAT(said("scaled", "1", "0"), HasSubstr("to be found at layer_1_v"));
+  EXPECT_THAT(said("embedding-row-off-by-one", "1", "0"), HasSubstr("to be found at embedding"));
+}
+
 // Breaks if -o, --faults or --folder were passed over where one fault's log is written.
 TEST_F(MutateCommand, FlagsOfTheCatalogueDoNotGoWithOneFault) {
   const std::pair<const char*, std::vector<std::string>> cases[] = {

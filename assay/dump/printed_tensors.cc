@@ -66,7 +66,7 @@ class PrintedLog {
       if (text == "[" && !first_.empty() && !may_go_on_) fail("rows of no tensor");
       take_token(text);
     } else if (tensor_->is_closed) {
-      if (text == "[") fail(*tensor_, "it ends before its sum");
+      if (text == "[" && tensor_->ne[3] == 1) fail(*tensor_, "it ends before its sum");
       if (text.starts_with(kSum)) take_sum(text.substr(kSum.size()));
     } else if (text == "[") {
       if (++depth_ == 2) tensor_->blocks.parts.emplace_back();

@@ -1,6 +1,7 @@
 #include "assay/report/page_records.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <map>
 
@@ -38,9 +39,10 @@ std::vector<int64_t> distinct_tokens(const Comparison& comparison) {
   return tokens;
 }
 
+// NaN is worse than any number.
 bool is_worse(const RecordResult& a, const RecordResult& b) {
   if (a.failed() != b.failed()) return a.failed();
-  return !(a.metrics.rel_l2 <= b.metrics.rel_l2);
+  return !std::isnan(b.metrics.rel_l2) && !(a.metrics.rel_l2 <= b.metrics.rel_l2);
 }
 
 // Neighbouring tokens put together so that each checkpoint's fit the page.

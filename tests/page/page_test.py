@@ -66,6 +66,14 @@ class PageTest(PageCase):
         self.assertTrue(self.browser.evaluate(
             "(document.querySelector('.warnings').compareDocumentPosition(document.querySelector('.figures')) & 4) === 4"))
 
+    def test_the_worst_error_is_the_one_that_is_no_number(self):
+        got = logs.model(fault=(1, "v", 2))
+        wrong = next(item for item in got if item["checkpoint"] == "layer_1_q" and item["token_idx"] == 1)
+        wrong["values"][0] = math.nan
+        self.show(logs.model(), got)
+        worst = next(text for text in self.texts(".figures > div") if text.startswith("Worst"))
+        self.assertEqual(worst, "Worst rel L2not a numberlayer_1_q, token 1")
+
     def test_the_checkpoints_that_fail_stand_first_and_whole(self):
         ref = logs.model(layers=12)
         got = [item for item in logs.model(layers=12, fault=(7, "v", 2)) if item["token_idx"] < 4]

@@ -106,6 +106,21 @@ TEST(HtmlData, KeepsTheWorstWhereRecordsAreTooMany) {
   EXPECT_EQ(found, 1);
 }
 
+// Breaks if a finite error took the place of a NaN that came before it.
+TEST(HtmlData, KeepsNaNWhereRecordsAreTooMany) {
+  Comparison comparison = many_records(100, 1000);
+  for (const size_t i : {77777U, 77877U}) comparison.results[i].evidence = Evidence::kFailed;
+  comparison.results[77777].metrics.rel_l2 = std::nan("");
+  comparison.results[77877].metrics.rel_l2 = 0.5;
+  const rapidjson::Document data = parsed_data(comparison);
+  const auto& records = data["records"];
+  for (unsigned i = 0; i < records["token"].Size(); ++i) {
+    if (records["evidence"][i].GetInt() != static_cast<int>(Evidence::kFailed)) continue;
+    EXPECT_EQ(records["token"][i].GetInt(), 777);
+    EXPECT_EQ(records["checkpoint"][i].GetInt(), 77);
+  }
+}
+
 TEST(HtmlData, KeepsFailingCheckpointsWhereThereAreTooMany) {
   Comparison comparison = many_records(30000, 1);
   comparison.results.back().evidence = Evidence::kFailed;

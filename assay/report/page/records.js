@@ -39,10 +39,11 @@ const gaps = data.gaps.token.map((token, i) => ({
 
 const tokens = [...new Set([...records, ...gaps].map((one) => one.token))].sort((a, b) => a - b);
 
+// NaN is worse than any number.
 function isWorse(a, b) {
   if (!b) return true;
   if (a.pass !== b.pass) return !a.pass;
-  return !(a.relL2 <= b.relL2);
+  return !Number.isNaN(b.relL2) && !(a.relL2 <= b.relL2);
 }
 
 // The worst of `list` under each key.

@@ -95,6 +95,7 @@ class Analyzer {
     drop_repeated_norms();
     drop_single_experts();
     drop_streams();
+    drop_roundings();
     drop_cut_off();
     add_missing_records();
     finish();
@@ -189,6 +190,19 @@ class Analyzer {
                             (output.op == "attn" && one.of_token_idx < one.token_idx);
       return is_input && input.layer == output.layer &&
              (pairs.contains({input.op, output.op}) || turns_into(input.op, output.op));
+    });
+  }
+
+  // What follows from nearly the same numbers is the same where numbers are rounded.
+  void drop_roundings() {
+    std::erase_if(analysis_.suspicions, [&](const Suspicion& one) {
+      if (one.kind != SuspicionKind::kRepeat || one.checkpoint != one.of_checkpoint) return false;
+      const CheckpointName& output = checkpoint_of(one.checkpoint);
+      return any_op(output.op, [&](const OpSpec& op) {
+        const int32_t input = names_.find(checkpoint_name(op.in[0], output.layer));
+        return (op.kind == OpKind::kLinear || op.kind == OpKind::kNorm) && op.n_inputs == 1 &&
+               input >= 0 && forensics_.nearly_repeats(input, one.token_idx, one.of_token_idx);
+      });
     });
   }
 

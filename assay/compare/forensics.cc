@@ -82,6 +82,14 @@ bool is_constant(std::span<const float> values) {
   });
 }
 
+// Whether values differ by a step of bfloat16 at most.
+bool are_near(std::span<const float> a, std::span<const float> b) {
+  constexpr float kStep = 0x1p-7F;
+  return std::ranges::equal(a, b, [](float x, float y) {
+    return std::abs(x - y) <= kStep * std::max(std::abs(x), std::abs(y));
+  });
+}
+
 // Whether it holds the positions that attention may see: those that others chose too, as ranges,
 // and -1 in places of a token that has fewer.
 bool is_indexed(const std::string& checkpoint) {
@@ -366,6 +374,8 @@ void Forensics::find_stale_runs(const Record& record, int32_t checkpoint,
       }
       i = std::max(j, i + 1);
     }
+    const bool is_near = are_near(values.first(common), std::span(held.before).first(common));
+    if (is_near) near_.insert({checkpoint, record.token_idx, held.before_token});
     // All of it is a repeat, which is reported elsewhere, or may be that of an equal token.
     const auto here = token_at(header, record.token_idx);
     const auto there = token_at(header, held.before_token);
@@ -374,6 +384,7 @@ void Forensics::find_stale_runs(const Record& record, int32_t checkpoint,
     const bool attends = parse_checkpoint_name(record.checkpoint).op == "attn";
     const int64_t least = attends ? static_cast<int64_t>(common / 2) + 1 : kShortestRun;
     if (longest >= std::max(least, kShortestRun) && longest < static_cast<int64_t>(common) &&
+        !is_near &&
         !(may_be_one_token && (rotates_first_heads(record.checkpoint, header) ||
                                depends_only_on_tokens(record.checkpoint, header)))) {
       suspicions_.push_back({SuspicionKind::kStale, checkpoint, record.token_idx, begin, longest,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -79,6 +80,12 @@ class Forensics {
   // Complete after further_words().
   const std::vector<Suspicion>& suspicions() const { return suspicions_; }
 
+  // Whether all values of a checkpoint at a token are nearly those at another one, whose record
+  // came just before, so that rounding to 16 bits may leave the same of what follows from them.
+  bool nearly_repeats(int32_t checkpoint, int64_t token_idx, int64_t of_token_idx) const {
+    return near_.contains({checkpoint, token_idx, of_token_idx});
+  }
+
  private:
   // What is kept of a record.
   struct Facts {
@@ -128,6 +135,7 @@ class Forensics {
   std::map<std::tuple<std::string, int32_t, int64_t, std::array<int64_t, 4>>, std::string> digests_;
   std::map<int64_t, int64_t> chosen_;  // the token that the logits before it give most to
   std::vector<Suspicion> suspicions_;
+  std::set<std::tuple<int32_t, int64_t, int64_t>> near_;  // see nearly_repeats()
 };
 
 }  // namespace assay

@@ -60,6 +60,14 @@ bool is_experts(const CheckpointName& name) {
   return name.layer >= 0 && name.op == checkpoint_op(Checkpoint::kExperts);
 }
 
+bool is_positions(const CheckpointName& name) {
+  return name.layer >= 0 && name.op == checkpoint_op(Checkpoint::kIndexed);
+}
+
+bool holds_ids(const CheckpointName& name) {
+  return is_experts(name) || is_positions(name);
+}
+
 ComputeOrder compute_order(const CheckpointName& name, int64_t arrival) {
   const std::optional<Checkpoint> known = find_checkpoint(name.op, name.layer >= 0);
   const int op = known ? static_cast<int>(*known) : kAfterLayerOps;

@@ -32,6 +32,12 @@ inline constexpr Checkpoint kByExpert[] = {Checkpoint::kExpertWeights, Checkpoin
 // Whether it holds the ids of a token's experts: numbers, of which 121 is not near 122.
 bool is_experts(const CheckpointName& name);
 
+// Whether it holds the positions that a token's attention sees.
+bool is_positions(const CheckpointName& name);
+
+// Whether it holds either.
+bool holds_ids(const CheckpointName& name);
+
 // Sorts as the network computes: embedding, the layers with their ops, final_norm, logits. Of a
 // single name that Assay does not know nothing says where it belongs: it comes after those of its
 // layer, or last, in the order of `arrival`. order_checkpoints() knows the place of such a name.

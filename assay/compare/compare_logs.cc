@@ -126,14 +126,14 @@ void name_checkpoints(const Logs& logs, const SharedNames& names, Comparison& co
   comparison.teams = names_in(names.teams);
 }
 
-// Ids of experts are equal or flips, whatever the policy's tolerances are. The policy need not have
-// one for what is not compared.
+// Ids of experts and positions are equal or flips, whatever the policy's tolerances are. The policy
+// need not have one for what is not compared.
 std::vector<Tolerance> tolerances_of(const LogIndex& ref, const SharedNames& names,
                                      const CompareOptions& options) {
   std::vector<Tolerance> tolerances(static_cast<size_t>(names.checkpoints.size()));
   for (const std::string& name : names_in(ref.names())) {
     Tolerance& tolerance = tolerances[static_cast<size_t>(names.checkpoints.find(name))];
-    if (is_experts(parse_checkpoint_name(name))) {
+    if (holds_ids(parse_checkpoint_name(name))) {
       tolerance = {0.0, {}, {}, {}};
     } else if (options.selection.has_checkpoint(name)) {
       tolerance = options.policy.tolerance(name);

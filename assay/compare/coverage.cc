@@ -279,7 +279,7 @@ std::string zeros_of_both(const Comparison& comparison) {
   int64_t count = 0;
   for (const RecordResult& result : comparison.results) {
     const bool is_zero = result.status == Verdict::kInconclusive;
-    if (!is_zero || is_experts(comparison.checkpoints[static_cast<size_t>(result.checkpoint)])) {
+    if (!is_zero || holds_ids(comparison.checkpoints[static_cast<size_t>(result.checkpoint)])) {
       continue;
     }
     if (count++ == 0) first = &result;

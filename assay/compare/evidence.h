@@ -44,7 +44,8 @@ inline constexpr std::string_view kDoubtfulOffset =
 inline constexpr std::string_view kOffsetOfSome =
     "the values match only at an offset that other sequences of the log do not have, and an engine "
     "counts the positions of all alike";
-inline constexpr std::string_view kAfterFlip = "it follows from a flip of experts that were level";
+inline constexpr std::string_view kAfterFlip =
+    "it follows from a flip of experts or positions that were level";
 
 inline constexpr std::string_view kNoFact =
     "the logs have no value, sketch or summary of it in common";

@@ -12,6 +12,7 @@
 #include "assay/compare/evidence.h"
 #include "assay/compare/expert_choice.h"
 #include "assay/compare/expert_order.h"
+#include "assay/compare/index_scores.h"
 #include "assay/compare/pair_comparison.h"
 #include "assay/compare/verdict.h"
 #include "assay/log/sketch.h"
@@ -24,6 +25,9 @@ constexpr int kNoLayer = std::numeric_limits<int>::max();
 
 constexpr std::string_view kNoRouter =
     "the router's logits, which would show a near tie, are not compared there";
+
+constexpr std::string_view kNoScores =
+    "the indexer's queries, weights and keys, which would show a near tie, are not all logged";
 
 bool reads_experts(Checkpoint checkpoint) {
   return checkpoint > Checkpoint::kExperts && !is_of_shared_expert(checkpoint);
@@ -87,10 +91,13 @@ class Judge {
       if (result.token_idx != token) {
         before_ = std::min(before_, here_);
         here_ = kNoLayer;
+        from_ = Checkpoint::kExperts;
         token = result.token_idx;
       }
       if (is_choice(result)) {
         judge_choice(result);
+      } else if (is_positions(name_of(result)) && result.failing_metric == Metric::kRelL2) {
+        judge_positions(result);
       } else if (is_excusable(result) && is_affected(result)) {
         excuse(result);
       }
@@ -124,13 +131,13 @@ class Judge {
     const CheckpointName& name = name_of(result);
     if (name.layer < 0) {
       const bool reached = here_ != kNoLayer || before_ < last_layer_;
-      return reached && comes_after(result, std::min(here_, before_), Checkpoint::kExperts);
+      return reached && comes_after(result, std::min(here_, before_), from_);
     }
     if (name.layer > here_ || name.layer - 1 > before_) return true;
     const auto checkpoint = find_checkpoint(name.op, true);
     if (name.layer == here_) {
-      return checkpoint ? reads_experts(*checkpoint)
-                        : comes_after(result, here_, Checkpoint::kExperts);
+      if (from_ == Checkpoint::kAttn && checkpoint) return reads_other_tokens(*checkpoint);
+      return checkpoint ? reads_experts(*checkpoint) : comes_after(result, here_, from_);
     }
     if (before_ == kNoLayer || name.layer - 1 != before_) return false;
     return checkpoint ? reads_other_tokens(*checkpoint)
@@ -186,7 +193,56 @@ class Judge {
     result.failing_tolerance = flip.error;
     if (!flip.level || result.contradicts_itself) return fail(flip.reason, result);
     pass(flip, router->evidence, result);
-    if (!flip.same_experts && !request_.options.strict_argmax) here_ = std::min(here_, layer);
+    if (!flip.same_experts && !request_.options.strict_argmax) {
+      note_flip(layer, Checkpoint::kExperts);
+    }
+  }
+
+  // From which of the layer's checkpoints on another choice is read.
+  void note_flip(int layer, Checkpoint from) {
+    if (layer >= here_) return;
+    here_ = layer;
+    from_ = from;
+  }
+
+  // Of the positions that attention sees.
+  void judge_positions(RecordResult& result) {
+    const int layer = name_of(result).layer;
+    const auto ref = index_scores(request_.ref, layer, result.token_idx);
+    const auto got =
+        request_.offset == 0 ? index_scores(request_.got, layer, result.token_idx) : std::nullopt;
+    if (is_affected(result) && is_excusable(result)) return excuse(result);
+    result.failing_metric = Metric::kMargin;
+    const RecordResult* queries = find(layer, Checkpoint::kIndexQRope, result.token_idx);
+    if (!ref || !got || queries == nullptr) return fail(kNoScores, result);
+    const Pair chosen = load(result);
+    const Tolerance& tolerance = tolerance_of(*queries);
+    const Pair scores = {record_of(*ref), record_of(*got)};
+    const Metrics metrics =
+        compare_pair(scores.ref, scores.got, tolerance, request_.options).result.metrics;
+    const FlipJudgement flip = judge_flip({seen_of(chosen.ref), scores.ref},
+                                          {seen_of(chosen.got), scores.got}, tolerance, metrics);
+    result.failing_value = flip.margin;
+    result.failing_tolerance = flip.error;
+    if (!flip.level || result.contradicts_itself) return fail(flip.reason, result);
+    pass(flip, queries->evidence, result);
+    if (!request_.options.strict_argmax) note_flip(layer, Checkpoint::kAttn);
+  }
+
+  static Record record_of(std::vector<float> values) {
+    Record record;
+    record.n = std::ssize(values);
+    record.shape = {record.n};
+    record.values = std::move(values);
+    return record;
+  }
+
+  // The positions, without the places of a token that sees fewer.
+  static Record seen_of(const Record& chosen) {
+    if (!chosen.has_all_values()) return chosen;
+    std::vector<float> seen = chosen.values;
+    std::erase(seen, -1.0F);
+    return record_of(std::move(seen));
   }
 
   bool follows_own_router(const RecordResult& result, const RecordResult& router) const {
@@ -277,8 +333,10 @@ class Judge {
   std::map<std::pair<int32_t, int64_t>, size_t> places_;  // of results, by checkpoint and token
   // Of a layer, the place of the first of its checkpoints that is this one or comes after it.
   std::map<std::pair<int, Checkpoint>, int64_t> first_of_;
-  int last_layer_ = -1;    // that either log names
-  int here_ = kNoLayer;    // the first layer with another choice, at the token at hand
+  int last_layer_ = -1;  // that either log names
+  int here_ = kNoLayer;  // the first layer with another choice, at the token at hand
+  // Which of that layer's checkpoints read it: those behind experts, or from attention on.
+  Checkpoint from_ = Checkpoint::kExperts;
   int before_ = kNoLayer;  // the same at the tokens before it
 };
 

@@ -19,6 +19,10 @@ namespace assay {
 // move_excused_by_flips(), so that find_split() sees what they choose. NaN, sizes and
 // contradictions still fail, and so does a choice whose own router passes or denies it.
 //
+// The positions that a layer's attention sees (layer_N_indexed) are judged likewise, by the scores
+// that the log's own index_q_rope, index_weights and index_k_rope give (index_scores.h); what reads
+// them begins with the layer's attention.
+//
 // The results are sorted by token and as the network computes.
 void judge_expert_flips(const MeasureRequest& request, Comparison& comparison);
 

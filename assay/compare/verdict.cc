@@ -177,7 +177,7 @@ void judge_comparison(Comparison& comparison) {
       result.status = Verdict::kDrift;
     }
     if (result.status < Verdict::kInconclusive) {
-      if (!is_experts(name)) before = &result;
+      if (!holds_ids(name)) before = &result;
       worst = worse(worst, result.status);
     }
     comparison.compared += result.of_ref ? 1 : 0;

@@ -138,7 +138,7 @@ std::map<int, WorstOfLayer> worst_of_layers(const Comparison& comparison) {
   for (auto& [checkpoint, of_checkpoint] : errors) {
     const CheckpointName& name = comparison.checkpoints[static_cast<size_t>(checkpoint)];
     const bool is_behind = name.op == "final_norm" || is_logits_name(name.name);
-    if ((name.layer < 0 && !is_behind) || is_experts(name)) continue;
+    if ((name.layer < 0 && !is_behind) || holds_ids(name)) continue;
     WorstOfLayer& layer = worst[is_behind ? std::numeric_limits<int>::max() : name.layer];
     const double median = upper_median(of_checkpoint);
     if (layer.checkpoint.empty() || median > layer.rel_l2) layer = {name.name, median};
@@ -182,7 +182,7 @@ void refuse_outlier(const Comparison& comparison) {
     errors[result.checkpoint].emplace_back(result.metrics.rel_l2, result.token_idx);
   }
   for (auto& [checkpoint, of_tokens] : errors) {
-    if (is_experts(comparison.checkpoints[static_cast<size_t>(checkpoint)])) continue;
+    if (holds_ids(comparison.checkpoints[static_cast<size_t>(checkpoint)])) continue;
     std::ranges::sort(of_tokens);
     const double median = std::max(kLeastFloor, of_tokens[(of_tokens.size() - 1) / 2].first);
     const auto& [worst, token_idx] = of_tokens.back();
@@ -215,7 +215,7 @@ class Collector {
     for (const RecordResult& result : comparison.results) {
       const auto checkpoint = static_cast<size_t>(result.checkpoint);
       // Ids are equal, or a flip, which is refused.
-      if (is_experts(comparison.checkpoints[checkpoint])) continue;
+      if (holds_ids(comparison.checkpoints[checkpoint])) continue;
       const std::string& name = comparison.checkpoints[checkpoint].name;
       MeasuredFloor& floor = floors_[name];
       const double rel_l2 = result.metrics.rel_l2;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "assay/compare/checkpoint_order.h"
 #include "assay/compare/expert_flips.h"
 #include "assay/compare/log_probabilities.h"
 #include "assay/report/checkpoint_groups.h"
@@ -329,16 +330,20 @@ std::string evidence_text(const Comparison& comparison) {
 std::string flips_text(const Comparison& comparison) {
   if (comparison.flips.empty()) return {};
   const ExpertFlip& first = comparison.flips.front();
+  const CheckpointName& name = comparison.checkpoints[static_cast<size_t>(first.checkpoint)];
+  const bool of_positions = is_positions(name);
   std::string text = fmt::format(
       "{}: {} at token {} has {}",
-      count_of(comparison.flips.size(), "flip of experts", "flips of experts, the first"),
-      printable(comparison.checkpoints[static_cast<size_t>(first.checkpoint)].title(), 80),
-      first.token_idx,
+      of_positions
+          ? count_of(comparison.flips.size(), "flip of chosen positions", "flips, the first one")
+          : count_of(comparison.flips.size(), "flip of experts", "flips of experts, the first"),
+      printable(name.title(), 80), first.token_idx,
       first.same_experts
           ? "the same experts in another order"
-          : fmt::format("expert {} in place of {}, {} apart in the reference's router, where "
+          : fmt::format("{} {} in place of {}, {} apart in the reference's {}, where "
                         "errors reach {}",
-                        first.got_expert, first.ref_expert, short_number(first.margin),
+                        of_positions ? "position" : "expert", first.got_expert, first.ref_expert,
+                        short_number(first.margin), of_positions ? "scores" : "router",
                         short_number(first.error)));
   const int64_t excused = count_after_flips(comparison);
   if (excused == 0) return text;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "assay/compare/checkpoint_order.h"
 #include "assay/compare/evidence.h"
 #include "assay/compare/expert_flips.h"
 #include "assay/compare/policy.h"
@@ -122,8 +123,10 @@ std::string counts_lines(const Comparison& comparison) {
         shell_quoted(comparison.ref_path), shell_quoted(followed_path(comparison.got_path)));
   }
   if (!comparison.flips.empty()) {
-    text += fmt::format("  experts           {}\n", flips_text(comparison));
-    if (count_after_flips(comparison) > 0) {
+    const auto& first = comparison.checkpoints[static_cast<size_t>(comparison.flips[0].checkpoint)];
+    text += fmt::format("  {:<18}{}\n", is_positions(first) ? "positions" : "experts",
+                        flips_text(comparison));
+    if (count_after_flips(comparison) > 0 && is_experts(first)) {
       text += fmt::format(
           "                    to compare them too, let the other engine take the\n"
           "                    reference's experts; where that is Assay:\n"

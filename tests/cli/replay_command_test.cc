@@ -127,8 +127,9 @@ TEST_F(ReplayCommand, WithTheReferencesExpertsOnlyTheEnginesOwnErrorRemains) {
   EXPECT_EQ(compared({"--strict-argmax"}).exit_code, 1);
   const Outcome whole = compared({"--evidence", "whole"});
   EXPECT_EQ(whole.exit_code, 2);
-  EXPECT_THAT(whole.err, HasSubstr("it follows from a flip of experts that were level; give the "
-                                   "engine the reference's experts, as assay run"));
+  EXPECT_THAT(whole.err,
+              HasSubstr("it follows from a flip of experts or positions that were level; give the "
+                        "engine the reference's experts, as assay run"));
   rapidjson::Document json;
   json.Parse(compared({"--format", "json"}).out.c_str());
   ASSERT_EQ(json["flips"].Size(), 1U);

@@ -429,5 +429,56 @@ TEST_F(ExpertFlipsTest, AReplayedRoutingIsTold) {
   EXPECT_THAT(comparison.warnings, testing::Contains(HasSubstr("not the engine's own choice")));
 }
 
+// Four tokens, of which the last sees two positions besides those that no score tells apart: its
+// indexer's scores are the keys.
+class PositionFlipsTest : public ComparisonTest {
+ protected:
+  static std::string log(float second, float third, const std::vector<float>& chosen,
+                         float attended) {
+    const std::vector<float> keys = {2, second, third, 0.25F};
+    std::string text;
+    for (int token = 0; token < 4; ++token) {
+      const auto at = static_cast<size_t>(token);
+      text += line("layer_0_index_q_rope", token, {1, -1}) +
+              line("layer_0_index_k_rope", token, {keys[at]}) +
+              line("layer_0_index_weights", token, {1, 1}) +
+              line("layer_0_indexed", token,
+                   token == 3 ? chosen : std::vector<float>{0, token == 0 ? -1.0F : 1.0F});
+      const float other = token == 3 ? attended : 1;
+      for (const char* name : {"layer_0_attn", "layer_0_output", "layer_1_q"}) {
+        text += line(name, token, {other, 2, 3, static_cast<float>(token)});
+      }
+    }
+    return text;
+  }
+};
+
+// Breaks if a choice between positions that are level were held against an engine, or one between
+// those that are not, excused.
+TEST_F(PositionFlipsTest, ANearTieOfPositionsIsNoFault) {
+  const std::string ref = log(1.000002F, 1, {0, 1}, 1);
+  const Comparison level = compare(ref, log(1, 1.000002F, {0, 2}, -1));
+  EXPECT_TRUE(level.pass);
+  ASSERT_EQ(level.flips.size(), 1U);
+  EXPECT_EQ(level.flips[0].ref_expert, 1);
+  EXPECT_EQ(level.flips[0].got_expert, 2);
+  EXPECT_EQ(count_after_flips(level), 3) << "attention and what follows at that token";
+  // The positions that its own scores do not prefer.
+  EXPECT_FALSE(compare(ref, log(1.000002F, 1, {0, 2}, -1)).pass);
+  // What is far apart, in scores that are right; and what is not level in the reference.
+  EXPECT_FALSE(compare(ref, log(1, 1.5F, {0, 2}, -1)).pass);
+  EXPECT_FALSE(compare(log(1.5F, 1, {0, 1}, 1), log(1.5F, 1, {0, 2}, -1)).pass);
+  // Without the choice nothing excuses attention.
+  EXPECT_FALSE(compare(ref, log(1, 1.000002F, {0, 1}, -1)).pass);
+  // Nor without the scores.
+  const auto without = [](std::string text) {
+    for (size_t at = 0; (at = text.find("index_weights", at)) != std::string::npos;) {
+      text.replace(at, 13, "other_weights");
+    }
+    return text;
+  };
+  EXPECT_FALSE(compare(without(ref), without(log(1, 1.000002F, {0, 2}, -1))).pass);
+}
+
 }  // namespace
 }  // namespace assay

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "assay/compare/compare_logs.h"
+#include "assay/compare/evidence.h"
 #include "assay/conform/engine_process.h"
 #include "assay/conform/feature.h"
 #include "assay/conform/logged_output.h"
@@ -143,10 +144,14 @@ void check_surfaces(const std::vector<std::string>& surfaces) {
 std::string why_infinite(const RecordResult& result) {
   if (!result.failed()) return fmt::format("nothing is shown: {}", result.reason);
   if (result.failing_metric == Metric::kSize) return "the tensors have other sizes";
-  if (result.failing_metric == Metric::kContradiction) {
-    return fmt::format("the log contradicts itself: {}", result.reason);
-  }
   return "values are no numbers";
+}
+
+// Such a log says nothing of what the engine computed. Empty where neither log does so.
+std::string contradiction_in(const RecordResult& result, const std::string& checkpoint) {
+  if (!result.contradicts_itself && result.reason != kReferenceUnsound) return "";
+  return fmt::format("the log contradicts itself: {} at token {}{}", checkpoint, result.token_idx,
+                     result.contradicts_itself ? fmt::format(", {}", result.reason) : "");
 }
 
 // How far a log is from another, checkpoint by checkpoint as the network computes.
@@ -163,6 +168,8 @@ struct Distances {
   int64_t whole = 0;  // of these, with all values of both
   int64_t other_choices = 0;
   int64_t choices = 0;
+  // Which record of the two logs says two things of one tensor; empty where none does.
+  std::string contradiction;
 };
 
 Distances distances(const std::string& ref, const std::string& got) {
@@ -185,6 +192,7 @@ Distances distances(const std::string& ref, const std::string& got) {
     const double rel_l2 = same                          ? 0.0
                           : result.metrics.rel_l2 > 0.0 ? result.metrics.rel_l2
                                                         : kInfinity;
+    if (found.contradiction.empty()) found.contradiction = contradiction_in(result, key.second);
     Distances::OfCheckpoint& one = found.of[key];
     one.rel_l2 += rel_l2 * rel_l2;
     if (result.failed()) one.worst_failed = std::max(one.worst_failed, rel_l2);
@@ -226,6 +234,7 @@ class InvarianceCheck {
     try {
       for (int i = 1; i < kRepeats; ++i) {
         const Distances repeat = distances(reference(), path(fmt::format("{}_{}", kAlone, i)));
+        if (!repeat.contradiction.empty()) throw Error(repeat.contradiction, path("alone_0"));
         take_larger(repeat, noise_);
         noise_.compared = repeat.compared;
         noise_.whole = repeat.whole;
@@ -267,11 +276,15 @@ class InvarianceCheck {
   }
   EngineAnswer evaluate(const std::vector<int32_t>& tokens, const std::string& surface,
                         const std::string& log) {
-    return process_.run({.model_dir = subject_.model.folder,
-                         .gguf = subject_.model.gguf,
-                         .tokens = tokens,
-                         .surface = surface,
-                         .log = log});
+    const EngineAnswer answer = process_.run({.model_dir = subject_.model.folder,
+                                              .gguf = subject_.model.gguf,
+                                              .tokens = tokens,
+                                              .surface = surface,
+                                              .log = log});
+    if (answer.outcome != EngineAnswer::Outcome::kLogged) return answer;
+    const std::string other = other_tokens_of(log, tokens);
+    if (other.empty()) return answer;
+    return {EngineAnswer::Outcome::kCrashed, other};
   }
   EngineAnswer evaluate_other() { return evaluate(other_, kAlone, path("other")); }
 
@@ -351,6 +364,11 @@ class InvarianceCheck {
     cell.compare =
         fmt::format("assay compare {} {}", shell_quoted(reference()), shell_quoted(cell.log));
     const Distances found = distances(reference(), cell.log);
+    if (!found.contradiction.empty()) {
+      cell.finding = Finding::kCrashed;
+      cell.text = found.contradiction;
+      return;
+    }
     const bool logs_less = found.compared < noise_.compared || found.whole < noise_.whole;
     if (found.of.empty() || (logs_less && !is_far_off(found))) {
       cell.finding = Finding::kUnsupported;

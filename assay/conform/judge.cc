@@ -14,6 +14,7 @@
 #include "assay/compare/log_probabilities.h"
 #include "assay/compare/nothing_in_common.h"
 #include "assay/conform/explanations.h"
+#include "assay/conform/logged_output.h"
 #include "assay/conform/output_error.h"
 #include "base/error.h"
 #include "base/shell.h"
@@ -228,6 +229,8 @@ void judge(const Feature& feature, const Precision& precision, const std::string
   cell.compare = fmt::format("assay compare {} {} --model {}", shell_quoted(feature.reference),
                              shell_quoted(cell.log), shell_quoted(folder));
   try {
+    const std::string other = other_tokens_of(cell.log, feature.tokens);
+    if (!other.empty()) throw Error(other, cell.log, "log the tokens that were evaluated");
     find_output(feature, folder, cell);
   } catch (const Error& error) {
     cell.finding = Finding::kCrashed;

@@ -115,6 +115,23 @@ OutputShown output_shown(const std::string& log, const std::vector<int32_t>& tok
   return shown;
 }
 
+std::string other_tokens_of(const std::string& log, const std::vector<int32_t>& tokens) {
+  try {
+    const auto sequences = LogIndex::read_run(log, {});
+    if (sequences.size() != 1 || !sequences[0]->header()) return "";
+    const std::vector<int64_t>& named = sequences[0]->header()->tokens;
+    for (size_t i = 0; i < std::min(named.size(), tokens.size()); ++i) {
+      if (named[i] == tokens[i]) continue;
+      return fmt::format(
+          "its header names other tokens than it was given: {} at position {}, not "
+          "{}",
+          named[i], i, tokens[i]);
+    }
+  } catch (const Error&) {  // which the judge of the log throws, too
+  }
+  return "";
+}
+
 std::string cut_line_of(const std::string& log) {
   try {
     for (const std::string& file : run_files(log)) {

@@ -25,6 +25,11 @@ OutputShown output_shown(const std::string& log, const std::vector<int32_t>& tok
                          const std::string& other_log, const std::vector<int32_t>& other_tokens,
                          const std::string& last_layer);
 
+// What the header of a log says of other tokens than those that its engine was given: "names other
+// tokens than it was given: 7 at position 3, and not 12". Empty where it says nothing of the kind,
+// is of several sequences, or cannot be read.
+std::string other_tokens_of(const std::string& log, const std::vector<int32_t>& tokens);
+
 // What a log lacks since its engine was stopped as it wrote: "a.jsonl:9: the last line is cut off
 // and was left out". Empty where it lacks nothing so, or cannot be read.
 std::string cut_line_of(const std::string& log);

@@ -175,12 +175,37 @@ TEST_F(InvarianceCommand, TooLittleEvidenceIsNoPass) {
                     "evaluates no other prompt");
 }
 
-// What would break: a log that contradicts itself, or holds zeros, would be said to hold no
-// numbers.
+// What would break: a log that says two things of one tensor would be said to depend on the way in
+// which the engine was asked.
+TEST_F(InvarianceCommand, ALogThatContradictsItselfIsNotDependent) {
+  const std::string edit =
+      R"(sed -i '/"logits","token_idx":4,/s/"values":.5,/"summary":{"max":1e9},"values":[5,/' )"
+      "$ASSAY_LOG_FILE";
+  for (const char* when : {"", "[ $ASSAY_SURFACE = alone ] || "}) {
+    const std::string engine = std::string("Q=3 L=5; ") + kTiny + "; " + when + edit;
+    const Outcome outcome = asked({"invariance", "--command", engine, "--features", "family_llama",
+                                   "--surfaces", "steps,chunks:7"});
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("2 crashed"));
+    EXPECT_THAT(outcome.out, HasSubstr("the log contradicts itself: logits at token 4"));
+  }
+}
+
+// What would break: an engine that evaluates other tokens than it was given, and says so.
+TEST_F(InvarianceCommand, OtherTokensInTheHeaderAreNoAnswer) {
+  const std::string engine = std::string("Q=3 L=5; ") + kTiny +
+                             "; sed -i '1i {\"assay\":1,\"tokens\":[9,9,9]}' $ASSAY_LOG_FILE";
+  const Outcome outcome = asked({"invariance", "--command", engine, "--features", "family_llama",
+                                 "--surfaces", "again,steps"});
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("2 crashed"));
+  EXPECT_THAT(outcome.out, HasSubstr("its header names other tokens than it was given: 9 at "
+                                     "position 0"));
+}
+
+// What would break: a log that holds zeros would be said to hold no numbers.
 TEST_F(InvarianceCommand, WhyThereIsNoDistanceIsSaid) {
   const std::pair<const char*, const char*> cases[] = {
-      {R"(s/"values":.5,/"summary":{"max":1e9},"values":[5,/)",
-       "where nothing is shown: the reference contradicts itself"},
       {R"(/logits/s/"values":.*/"values":[0,0]}/)", "where nothing is shown: "},
       {R"(s/"values":.5,/"values":["NaN",/)", "where values are no numbers"}};
   for (const auto& [edit, why] : cases) {

@@ -130,7 +130,7 @@ struct HfModel {
   // one module with what it multiplies.
   bool shared_mlp = false;
   std::span<const HfScale> scales = {};
-  // Its files say gelu under hidden_act and mean the form with tanh; hidden_activation goes before.
+  // Its files say gelu under hidden_act and mean the form with tanh.
   bool gelu_is_tanh = false;
   bool stretched_base = false;  // a dynamic scaling may have alpha, which stretches the base
   // Whether partial_rotary_factor is a part of all of a head whose end alone is rotated.

@@ -258,16 +258,10 @@ void write_xielu(const HfConfig& config, Keys& keys) {
 }
 
 void read_activation(const ConfigObject& object, const HfConfig& config, Keys& keys) {
-  constexpr char kUsual[] = "hidden_act";
-  constexpr char kOlder[] = "hidden_activation";
-  const bool is_gemma = config.model->gelu_is_tanh;
-  const char* key = is_gemma ? object.present({kOlder, kUsual})
-                             : object.own({kOlder, "mlp_hidden_act", kUsual, "activation_function",
-                                           "activation", "ffn_act_fn"});
+  const char* key = object.own({"hidden_activation", "mlp_hidden_act", "hidden_act",
+                                "activation_function", "activation", "ffn_act_fn"});
   std::string stated = object.text({key}, "");
-  if (is_gemma && key == std::string_view(kUsual) && stated == "gelu") {
-    stated = "gelu_pytorch_tanh";
-  }
+  if (config.model->gelu_is_tanh && stated == "gelu") stated = "gelu_pytorch_tanh";
   if (stated.empty()) return;
   // gpt_oss says silu and computes a form of its own.
   if (config.architecture->activation == ActivationKind::kClampedSwiglu) return;

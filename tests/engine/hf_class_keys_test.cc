@@ -42,6 +42,9 @@ TEST(HfClassKeys, NamesAreThoseOfTheClass) {
   EXPECT_FALSE(gemma_states(R"(, "hidden_act": "gelu")")) << "it means the form with tanh";
   EXPECT_FALSE(gemma_states(R"(, "hidden_act": "gelu", "hidden_activation": null)"));
   EXPECT_TRUE(gemma_states(R"(, "hidden_act": "silu")"));
+  EXPECT_TRUE(gemma_states(R"(, "hidden_act": "silu", "hidden_activation": "gelu_pytorch_tanh")"));
+  EXPECT_FALSE(gemma_states(R"(, "hidden_act": "gelu", "hidden_activation": "silu")"))
+      << "transformers does not read the second";
   for (const char* key : {"time_step_min", "mamba_dt_min"}) {
     const auto least = [&](const std::string& value) {
       config("nemotron_h", layers + fmt::format(R"(, "{}": {})", key, value));

@@ -132,7 +132,8 @@ FAMILIES = [
         multi_query=None, gain={"*dense_h_to_4h.weight": 2.0},
     ),
     family(
-        "gemma", "Gemma", GELU_ERF, misread("activation_kind", "takes SiLU", {"hidden_activation": "silu"}),
+        "gemma", "Gemma", misread("activation_kind", "takes GELU with erf", {"hidden_act": "gelu_python"}, small=True),
+        misread("activation_kind", "takes SiLU", {"hidden_act": "silu"}),
         gain={"*gate_proj.weight": 2.0},
     ),
     family(

@@ -42,9 +42,9 @@ FEEDFORWARD = [
         gain={"*c_fc.weight": 2.0},
     ),
     Row(
-        "hidden_activation", GROUP, "Gemma's hidden_act, which says gelu and is not its activation",
-        config("gemma", hidden_act="gelu"), ("hidden_activation",),
-        (ignored("activation_kind", "takes hidden_act: GELU with erf", {"hidden_activation": "gelu"}, small=True),),
+        "hidden_activation", GROUP, "Gemma's hidden_act, which says gelu and means the form with tanh",
+        config("gemma", hidden_act="gelu"), ("hidden_act",),
+        (ignored("activation_kind", "takes GELU with erf", {"hidden_act": "gelu_python"}, small=True),),
         gain={"*gate_proj.weight": 2.0},
     ),
     Row(

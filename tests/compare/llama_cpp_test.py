@@ -33,7 +33,7 @@ ROUNDED = "falcon falcon-40b gemma gemma2 gemma3 gemma3n gemma4 gemma4-moe gemma
 # Of folders alone: llama.cpp has no such architectures.
 NOT_IN_LLAMA_CPP = {"opt", "nanochat", "persimmon", "gptj", "axk1", "hyperclovax", "flexolmo", "vaultgemma"}
 # It has these, and no log of it is here: the names are those of its source.
-NOT_RECORDED = {"bailingmoe", "bailingmoe2", "dbrx"}
+NOT_RECORDED = {"bailingmoe", "bailingmoe2"}
 # Of these llama.cpp computes another network from the first norm on: RMSNorm in place of LayerNorm, other weights of experts.
 OTHERWISE = ("phimoe",)
 
@@ -138,7 +138,9 @@ SYNTHETIC = {
     "bitnet": ("family_bitnet", {"hidden_act": "silu"}, {"ffn_act"}),  # llama.cpp has SiLU in all its files
     "chatglm": ("family_glm", {}, NO_OUT),
     "bloom": ("family_bloom", {}, NO_OUT),
+    "dbrx": ("family_dbrx", {}, NO_OUT),
     "olmo": ("family_olmo", {}, NO_OUT),
+    "olmo-clip": ("clip_qkv", {}, NO_OUT),
     "cohere2moe": ("family_cohere2_moe", {}, PARALLEL),
     "granite_swa": ("family_granite_swa", {}, set()),
     "granite_swa-moe": ("family_granitemoe_swa", {}, set()),
@@ -168,6 +170,8 @@ SYNTHETIC = {
     "qwen3vlmoe": ("qwen3moe", sections("qwen3_vl_moe_text", 10000.0, 11, 11, 10) | {"mlp_only_layers": []}, NO_OUT),
     "llama-biases": ("mlp_bias", {"attention_bias": True}, set()),
 }
+# Where q, k and v are parts of one record.
+MAPS = {"dbrx": "llama.cpp:heads=2,kv_heads=1"}
 
 
 def assay(*arguments):
@@ -210,7 +214,7 @@ class Names(unittest.TestCase):
         missing = of_some | {f"layer_*_{kind}" for kind in lacking - of_some}
         allowed = [word for name in sorted(missing) for word in ("--allow-missing", name)]
         narrowed = ["--tokens", f"{LAST}..{LAST}", "--checkpoints", self.of_layers(ours), *allowed]
-        answer = assay("compare", ours, recorded, "--map", "llama.cpp", "--format", "json", *narrowed)
+        answer = assay("compare", ours, recorded, "--map", MAPS.get(name, "llama.cpp"), "--format", "json", *narrowed)
         expected = (int(name in OTHERWISE), "")
         self.assertEqual((answer.returncode, answer.stderr), expected, answer.stdout[:400])
         report = json.loads(answer.stdout)
@@ -239,7 +243,7 @@ class Names(unittest.TestCase):
 
 def kept_lines(log):
     """The header, and of the last token the records that a test reads."""
-    fused = "phi3|chatglm|glm4|granite_swa"  # whose ffn_up ends with what is compared
+    fused = "dbrx|phi3|chatglm|glm4|granite_swa"  # whose ffn_up or wqkv ends with what is compared
     is_fused = re.search(f'"arch":"({fused})"', log.read_text())
     for line in log.read_text().splitlines():
         record = json.loads(line)
@@ -248,7 +252,7 @@ def kept_lines(log):
         is_read = not name.startswith("node_") and (not layer or int(layer[1]) < LAYERS)
         if is_read and record.get("token_idx", LAST) == LAST:
             record.pop("summary", None)
-            is_whole = (is_fused and name.startswith("ffn_up")) or ".in_proj-" in name  # of three parts
+            is_whole = (is_fused and name.startswith(("ffn_up", "wqkv"))) or ".in_proj-" in name  # of several parts
             if name and not is_whole:
                 record["values"] = record["values"][:VALUES]
             yield json.dumps(record, separators=(",", ":")) + "\n"

@@ -1,4 +1,4 @@
-"""A log has the same bytes with the library of python/native.cc and without it."""
+"""A log has the same bytes with the library of python/native.cc and without it, and without PyTorch."""
 
 import os
 import re
@@ -21,6 +21,15 @@ class BytesByNumpy(writer_test.Bytes):
         without = mock.patch.object(native, "is_there", lambda: False)
         without.start()
         self.addCleanup(without.stop)
+
+
+class Import(unittest.TestCase):
+    def test_needs_no_torch(self):
+        """Breaks if what engines without PyTorch log with could not be imported beside numpy alone, or took seconds to."""
+        code = "import sys; sys.modules['torch'] = None; import assay_tap"
+        env = os.environ | {"PYTHONPATH": str(writer_test.ROOT / "python")}
+        ran = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
 
 
 @unittest.skipUnless(native.is_there(), "ASSAY_TAP_NATIVE names no library")

@@ -148,15 +148,6 @@ class Items(unittest.TestCase):
         self.assertEqual(CheckpointSet("logits").unmatched(["output"]), ["logits"])
 
 
-class Import(unittest.TestCase):
-    def test_needs_no_torch(self):
-        """Breaks if what engines without PyTorch log with could not be imported beside numpy alone, or took seconds to."""
-        code = "import sys; sys.modules['torch'] = None; import assay_tap"
-        env = os.environ | {"PYTHONPATH": str(ROOT / "python")}
-        ran = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
-        self.assertEqual(ran.returncode, 0, ran.stderr)
-
-
 class Numbers(unittest.TestCase):
     def test_read_back_to_the_same_bits(self):
         """Breaks if a float were printed with too few digits."""

@@ -115,16 +115,20 @@ std::vector<Kinds> families_of(Checkpoint checkpoint, const BoundMistake& mistak
   }
   if (name == "fused_order") {
     return {{Checkpoint::kQ, Checkpoint::kK, Checkpoint::kV},
-            {Checkpoint::kFfnGate, Checkpoint::kFfnUp}};
+            {Checkpoint::kFfnGate, Checkpoint::kFfnUp},
+            {Checkpoint::kSsmX, Checkpoint::kLinearZ, Checkpoint::kSsmXbc},
+            {Checkpoint::kSsmDtIn, Checkpoint::kSsmB, Checkpoint::kSsmC}};
   }
   if (name == "clip") return {{Checkpoint::kQClip, Checkpoint::kKClip, Checkpoint::kVClip}};
+  if (name == "ssm" && kind == OpKind::kLinear) return {{Checkpoint::kSsmB, Checkpoint::kSsmC}};
   if (name == "kv_swapped") return {{Checkpoint::kK, Checkpoint::kV}};
   if (name == "parallel_residual" && kind == OpKind::kLinear) {
     return {{Checkpoint::kFfnGate, Checkpoint::kFfnUp}};
   }
   if (name == "gate_up_swapped" && kind == OpKind::kLinear) {
-    const bool of_conv = checkpoint == Checkpoint::kConvB || checkpoint == Checkpoint::kConvC;
-    if (of_conv) return {{Checkpoint::kConvB, Checkpoint::kConvC}};
+    const bool of_conv = checkpoint == Checkpoint::kConvB || checkpoint == Checkpoint::kConvC ||
+                         checkpoint == Checkpoint::kConvX;
+    if (of_conv) return {{Checkpoint::kConvB, Checkpoint::kConvC, Checkpoint::kConvX}};
     return {{Checkpoint::kFfnGate, Checkpoint::kFfnUp}};
   }
   if (name == "rope_pairing" && kind == OpKind::kLinear) return {{Checkpoint::kQ, Checkpoint::kK}};
@@ -139,6 +143,10 @@ std::vector<Kinds> families_of(Checkpoint checkpoint, const BoundMistake& mistak
     return {{Checkpoint::kFfnGate, Checkpoint::kFfnUp, Checkpoint::kExpertOut}};
   }
   std::vector<Kinds> families;
+  if (name == "norm_order") {
+    families = {{Checkpoint::kFfnAct, Checkpoint::kFfnSubNorm},
+                {Checkpoint::kAttnSubNorm, Checkpoint::kAttnOut}};
+  }
   if (name == "rope_scaling" || name == "rope_unwanted") {
     families = {{Checkpoint::kQRope, Checkpoint::kKRope, Checkpoint::kAttn}};
   }
@@ -151,6 +159,9 @@ std::vector<Kinds> families_of(Checkpoint checkpoint, const BoundMistake& mistak
   if (kind == OpKind::kNorm && !of_one) {
     families.push_back({Checkpoint::kQNorm, Checkpoint::kKNorm});
     families.push_back({Checkpoint::kQRopeNorm, Checkpoint::kKRopeNorm});
+    families.push_back({Checkpoint::kSsmDtNorm, Checkpoint::kSsmBNorm, Checkpoint::kSsmCNorm});
+    families.push_back({Checkpoint::kAttnSubNorm, Checkpoint::kFfnSubNorm});
+    families.push_back({Checkpoint::kQANorm, Checkpoint::kKvANorm});
     families.push_back({Checkpoint::kPostAttnNorm, Checkpoint::kPostFfnNorm});
     families.push_back({Checkpoint::kAttnNorm, Checkpoint::kFfnNorm});
     families.push_back({Checkpoint::kAttnNorm, Checkpoint::kFfnNorm, Checkpoint::kFinalNorm});

@@ -260,7 +260,7 @@ std::vector<Search::Outcome> Search::try_at_once(std::span<const Try> group,
 bool Search::is_tried_alone(const Try& one) const {
   if (one.mistake.together) return false;
   const std::string& name = one.mistake.name;
-  if (name == "layer_order" || name == "fused_order" || name == "router_weights") {
+  if (name == "layer_order" || name == "fused_order" || name == "router_weights" || name == "ssm") {
     // One of a matrix, of a layer or of its experts is one of all that the chain has of it.
     return std::ranges::all_of(
         families_of(one.op.checkpoint, one.mistake),

@@ -79,7 +79,8 @@ bool concerns(const Mistake& mistake, const Network& network, Op op) {
   if (mistake.change || edit.after) return true;
   switch (kind) {
     case OpKind::kEmbedding:
-      return edit.get_rows || edit.scale || (edit.heads && is_in_layer(op.checkpoint));
+      return edit.get_rows || edit.scale || (edit.heads && is_in_layer(op.checkpoint)) ||
+             (edit.norm && network.ends_with_norm(op));
     case OpKind::kNorm:
       return edit.norm || (edit.activate && network.has_own_activation(op));
     case OpKind::kLinear:

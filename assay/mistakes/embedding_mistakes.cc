@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "assay/mistakes/mistake.h"
+#include "model/hf_names.h"
 
 namespace assay::mistakes {
 namespace {
@@ -29,6 +31,37 @@ KernelHooks with_ids(bool of_positions,
 
 int64_t shifted_id(int32_t id, int64_t rows, double by) {
   return ((id + static_cast<int64_t>(by)) % rows + rows) % rows;
+}
+
+// Rows that transformers' table has in front of that of position 0, and that the model lacks.
+int64_t rows_before_positions(const Network& network) {
+  int64_t rows = 0;
+  for (const HfModel& kind : hf_models()) {
+    if (kind.architecture == network.model->config().architecture->name) {
+      rows = std::max(rows, kind.first_position);
+    }
+  }
+  return rows;
+}
+
+// Learned positions some places off. In front of the first are rows that are not known, or the last
+// ones, as for an index below 0.
+void run_with_shifted_positions(const OpContext& context, GetRowsCall call, Kernels& kernels) {
+  std::vector<int32_t> ids(call.ids, call.ids + call.n_ids);
+  const int64_t unknown = call.of_positions ? rows_before_positions(context.network) : 0;
+  if (call.of_positions) {
+    for (int32_t& id : ids) {
+      id = static_cast<int32_t>(shifted_id(id, call.table.rows, context.parameter));
+    }
+  }
+  const int32_t* right = std::exchange(call.ids, ids.data());
+  kernels.run(call);
+  for (int64_t i = 0; i < call.n_ids; ++i) {
+    const double row = right[i] + context.parameter;
+    if (row >= 0 || row < static_cast<double>(-unknown)) continue;
+    std::fill_n(call.out + i * call.table.columns, call.table.columns,
+                std::numeric_limits<float>::quiet_NaN());
+  }
 }
 
 // The embedding with another scale than its own.
@@ -212,10 +245,17 @@ std::vector<Mistake> embedding_mistakes() {
                    with(1)}}},
       {.cause = "rope_position",
        .text =
-           [](const Network&, double by) {
-             return fmt::format("takes the learned position {:+.0f} places off", by);
+           [](const Network& network, double by) {
+             const auto before = static_cast<double>(rows_before_positions(network));
+             const std::string text =
+                 fmt::format("takes the learned position {:+.0f} places off", by);
+             if (before == 0 || by != -before) return text;
+             return text + fmt::format(
+                               ", as if row 0 of the table and not row {:.0f} were that of "
+                               "position 0",
+                               before);
            },
-       .edit = with_ids(true, shifted_id),
+       .edit = {.get_rows = run_with_shifted_positions},
        .possible = has_positions,
        .grid = learned_places,
        .faults = {{"position-off-by-one", FaultGroup::kEmbedding,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -166,6 +167,111 @@ Mistake fused_mistake(Checkpoint first, std::string of, std::string by,
           .faults = std::move(faults)};
 }
 
+// A part of a product, of which other parts are further ones.
+struct Part {
+  Checkpoint of;
+  enum class Rows : uint8_t { kAll, kLikeGate, kAfterGate } rows = Rows::kAll;
+};
+
+// The parts of a fused matrix in the file's order, and in which order they are read.
+struct PartOrder {
+  std::vector<Part> parts;
+  std::vector<size_t> read;  // read[0] is the part that the first rows are taken for
+};
+
+// All its rows in the file's order; none where the layer has not all the parts.
+std::vector<Row> rows_of(const Part& part, const Network& network, int layer) {
+  const Linear* linear = network.linear({part.of, layer});
+  const Linear* gate = network.linear({Checkpoint::kLinearZ, layer});
+  if (linear == nullptr || (part.rows != Part::Rows::kAll && gate == nullptr)) return {};
+  const int64_t border = part.rows == Part::Rows::kAll ? 0 : gate->weight.rows;
+  const int64_t first = part.rows == Part::Rows::kAfterGate ? border : 0;
+  const int64_t end = part.rows == Part::Rows::kLikeGate ? border : linear->weight.rows;
+  std::vector<Row> rows;
+  for (int64_t i = first; i < end; ++i) rows.push_back({*linear, i});
+  return rows;
+}
+
+void run_with_parts_in_order(const PartOrder& order, const OpContext& context, MatmulCall call,
+                             Kernels& kernels) {
+  std::vector<std::vector<Row>> parts;
+  std::vector<Row> file;
+  for (const Part& part : order.parts) {
+    parts.push_back(rows_of(part, context.network, context.op().layer));
+    std::ranges::copy(parts.back(), std::back_inserter(file));
+  }
+  std::vector<std::vector<Row>> read(parts.size());
+  auto next = file.begin();
+  for (const size_t part : order.read) {
+    const auto end = next + std::ssize(parts[part]);
+    read[part] = std::vector<Row>(next, end);
+    next = end;
+  }
+  std::vector<Row> rows;  // of the product's parts, which stand in its order
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (order.parts[i].of != context.op().checkpoint) continue;
+    std::ranges::copy(read[i], std::back_inserter(rows));
+  }
+  run_with_rows(rows, call, kernels);
+}
+
+// Whether another part than the file's is read for the op.
+bool is_read_otherwise(const PartOrder& order, const Network& network, Op op) {
+  const Linear* own = network.linear(op);
+  if (own == nullptr || own->weight.rows * own->weight.columns > kMaxFusedWeights) return false;
+  bool is_moved = false;
+  for (size_t i = 0; i < order.parts.size(); ++i) {
+    const Part& part = order.parts[i];
+    if (rows_of(part, network, op.layer).empty()) return false;
+    is_moved = is_moved || (part.of == op.checkpoint && order.read[i] != i);
+  }
+  return is_moved;
+}
+
+Mistake order_mistake(std::string cause, std::string text, PartOrder order) {
+  return {.cause = std::move(cause),
+          .text = plainly(std::move(text)),
+          .edit = {.matmul =
+                       [order](const OpContext& context, MatmulCall call, Kernels& kernels) {
+                         run_with_parts_in_order(order, context, call, kernels);
+                       }},
+          .possible = [order](const Network& network, Op op) {
+            return is_read_otherwise(order, network, op);
+          }};
+}
+
+// Of what attention, a convolution or a state space model reads, which one matrix gives.
+std::vector<Mistake> part_order_mistakes() {
+  using Rows = Part::Rows;
+  const std::vector<Part> qkv = {{Checkpoint::kQ}, {Checkpoint::kK}, {Checkpoint::kV}};
+  const std::vector<Part> conv = {{Checkpoint::kConvB}, {Checkpoint::kConvC}, {Checkpoint::kConvX}};
+  const std::vector<Part> mamba = {{Checkpoint::kSsmX}, {Checkpoint::kLinearZ}};
+  const std::vector<Part> mamba2 = {{Checkpoint::kLinearZ},
+                                    {Checkpoint::kSsmXbc, Rows::kLikeGate},
+                                    {Checkpoint::kSsmXbc, Rows::kAfterGate},
+                                    {Checkpoint::kSsmDt}};
+  const std::vector<Part> steps = {
+      {Checkpoint::kSsmDtIn}, {Checkpoint::kSsmB}, {Checkpoint::kSsmC}};
+  constexpr char kXForZ[] =
+      "takes x for the gate z in the product before the convolution, and z for x";
+  return {order_mistake("fused_order", "takes Q, K and V from one matrix as if K were first",
+                        {qkv, {1, 0, 2}}),
+          order_mistake("gate_up_swapped",
+                        "takes the second part of the product before a convolution for the third, "
+                        "and the third for the second",
+                        {conv, {0, 2, 1}}),
+          order_mistake("fused_order", kXForZ, {mamba, {1, 0}}),
+          order_mistake("fused_order", kXForZ, {mamba2, {1, 0, 2, 3}}),
+          order_mistake("fused_order",
+                        "takes the product before the convolution for x, B and C, then z, where z "
+                        "is first",
+                        {mamba2, {1, 2, 0, 3}}),
+          order_mistake("ssm", "swaps B and C in the product that gives both", {steps, {0, 2, 1}}),
+          order_mistake("fused_order",
+                        "takes the product of steps, B and C for B, C and then the steps",
+                        {steps, {1, 2, 0}})};
+}
+
 }  // namespace
 
 std::vector<Mistake> fused_mistakes() {
@@ -186,7 +292,7 @@ std::vector<Mistake> fused_mistakes() {
                     .also = {all.begin() + 1, all.end()},
                     .in_arguments = true};
   };
-  return {
+  std::vector<Mistake> mistakes = {
       fused_mistake(
           Checkpoint::kQ, "Q, K and V", "head by head", by_kv_head,
           {fault_of("qkv-read-head-by-head",
@@ -205,6 +311,8 @@ std::vector<Mistake> fused_mistakes() {
                     "a fused matrix that holds gate and up in two parts is read as if it held each "
                     "whole",
                     kGateUp, FaultGroup::kFeedForward, needs_gate, with(-2))})};
+  for (Mistake& mistake : part_order_mistakes()) mistakes.push_back(std::move(mistake));
+  return mistakes;
 }
 
 }  // namespace assay::mistakes

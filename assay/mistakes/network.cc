@@ -152,7 +152,8 @@ NormCall Network::norm_call(Op op) const {
     if (!known->second.bias.empty()) call.bias = known->second.bias.data();
     return call;
   }
-  const Norm& weights = op.layer < 0
+  const Norm& weights = op.checkpoint == Checkpoint::kEmbedding ? model->embedding_norm
+                        : op.layer < 0
                             ? model->output_norm
                             : model->layers[static_cast<size_t>(op.layer)].norm(op.checkpoint);
   const ModelConfig& config = model->config();
@@ -175,6 +176,11 @@ bool Network::has_own_activation(Op op) const {
   if (spec == nullptr) return false;
   const bool ends_conv = spec->kind == OpKind::kConv && spec->n_inputs == 1;
   return ends_conv || spec->own_activation.has_value();
+}
+
+bool Network::ends_with_norm(Op op) const {
+  return op.checkpoint == Checkpoint::kEmbedding && model != nullptr &&
+         model->config().architecture->embedding_norm;
 }
 
 float Network::scale_at(Op op) const {
@@ -206,6 +212,7 @@ const float* Network::expert_scales(Op op) const {
 }
 
 bool Network::has_norm_weight(Op op) const {
+  // Those of the embedding and of the last norm are there both or not at all.
   if (op.layer < 0) return model == nullptr || !model->config().architecture->plain_output_norm;
   const OpSpec* spec = find_spec(layer(op.layer), op.checkpoint);
   return spec == nullptr || !spec->tensor.empty();
@@ -216,7 +223,7 @@ bool Network::has_bias(Op op) const {
   if (kind_of(op) == OpKind::kSelect) {
     return model->layers[static_cast<size_t>(op.layer)].extra.choice_bias != nullptr;
   }
-  if (kind_of(op) == OpKind::kNorm) return norm_call(op).bias != nullptr;
+  if (kind_of(op) == OpKind::kNorm || ends_with_norm(op)) return norm_call(op).bias != nullptr;
   if (has_state(kind_of(op))) return true;
   if (kind_of(op) == OpKind::kConv) {
     return model->layers[static_cast<size_t>(op.layer)].extra.conv_bias != nullptr;
@@ -232,12 +239,11 @@ Matrix Network::look_up(const OpContext& context, const KernelHooks& hooks) cons
   run_hooked(hooks.get_rows, context,
              GetRowsCall{model->token_embedding, tokens.data(), count, out.values.data()}, cpu());
   scale(context, hooks, model->config().embedding_factor(), out, *reference_);
-  if (const ModelConfig& config = model->config(); config.architecture->embedding_norm) {
-    const Norm& weights = model->embedding_norm;
-    run_hooked(hooks.norm, context,
-               NormCall{config.norm, out.values.data(), weights.weight, weights.bias,
-                        config.norm_eps, count, out.columns, out.values.data()},
-               *reference_);
+  if (ends_with_norm(context.op())) {
+    NormCall call = norm_call(context.op());
+    call.x = call.out = out.values.data();
+    call.n_tokens = count;
+    run_hooked(hooks.norm, context, call, *reference_);
   }
   if (model->config().architecture->position != PositionKind::kLearned) return out;
   const std::vector<int64_t>& positions = context.inputs.positions;

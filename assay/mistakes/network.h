@@ -149,6 +149,8 @@ struct Network {
            (op.checkpoint == Checkpoint::kQClip || op.checkpoint == Checkpoint::kKClip ||
             op.checkpoint == Checkpoint::kVClip);
   }
+  // Whether an op that is no norm ends with one, as the embedding of some networks does.
+  bool ends_with_norm(Op op) const;
   // The weights of a linear op; null without a model or for other ops.
   const Linear* linear(Op op) const;
   // By which the weights of the op's experts are multiplied; null: by nothing.

@@ -88,11 +88,25 @@ bool has_norm_bias(const Model& model) {
   return model.layers.front().norm(Checkpoint::kAttnNorm).bias != nullptr;
 }
 
+// Whether all norms of the model have one; Mamba's parts may have another.
+bool has_one_eps(const Network& network) {
+  if (network.model == nullptr) return true;
+  const ModelConfig& config = network.model->config();
+  return std::ranges::all_of(config.layers, [&](const LayerConfig& layer) {
+    return std::ranges::all_of(layer.ops, [&](const OpSpec& op) {
+      return op.kind != OpKind::kNorm || config.eps_of(op) == config.norm_eps;
+    });
+  });
+}
+
 std::string eps_text(const Network& network, double value) {
   if (!network.eps_known) {
     return fmt::format("normalises with eps {:.3g} in place of a smaller one", value);
   }
   const double right = network.eps;
+  if (!has_one_eps(network)) {
+    return fmt::format("normalises with eps {:.3g} in place of its own", value);
+  }
   return fmt::format("normalises with eps {} in place of {}", number_unlike(value, right, 3),
                      number_unlike(right, value, 3));
 }

@@ -1,12 +1,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "assay/mistakes/mistake.h"
+#include "assay/mistakes/norm_edits.h"
 
 // Of norms with the weights of others, of those of values, which have none (Gemma 4), and of
-// weights that are multiplied with before a rotation in place of behind it (Hunyuan).
+// weights that are multiplied with before a rotation in place of behind it (Hunyuan); of norms
+// before the last products of attention and feed-forward (BitNet).
 namespace assay::mistakes {
 namespace {
 
@@ -16,19 +20,30 @@ constexpr Checkpoint kNormsOfStream[] = {Checkpoint::kAttnNorm,   Checkpoint::kP
                                          Checkpoint::kRouterNorm, Checkpoint::kRoutedNorm,
                                          Checkpoint::kSharedNorm, Checkpoint::kPostFfnNorm};
 
+// And of the parts that Mamba writes to its state and reads it by.
+constexpr Checkpoint kNormsOfState[] = {Checkpoint::kSsmBNorm, Checkpoint::kSsmCNorm};
+
+// The norms that may be taken for that of the checkpoint, which is one of them.
+std::span<const Checkpoint> alike(Checkpoint checkpoint) {
+  if (std::ranges::find(kNormsOfState, checkpoint) != std::end(kNormsOfState)) return kNormsOfState;
+  if (std::ranges::find(kNormsOfStream, checkpoint) == std::end(kNormsOfStream)) return {};
+  return kNormsOfStream;
+}
+
 bool has_other_norm(const Network& network, Op op) {
   if (network.model == nullptr || op.layer < 0) return false;
-  const auto has = [&](Checkpoint each) {
-    return each != op.checkpoint && find_spec(network.layer(op.layer), each) != nullptr;
-  };
-  return std::ranges::find(kNormsOfStream, op.checkpoint) != std::end(kNormsOfStream) &&
-         std::ranges::any_of(kNormsOfStream, has);
+  return std::ranges::any_of(alike(op.checkpoint), [&](Checkpoint each) {
+    const OpSpec* spec = find_spec(network.layer(op.layer), each);
+    return each != op.checkpoint && spec != nullptr && !spec->tensor.empty();
+  });
 }
 
 // The weights of the norm that the parameter is, where the layer has it.
 void run_with_weights_of(const OpContext& context, NormCall call, Kernels& kernels) {
   const auto of = static_cast<Checkpoint>(context.parameter);
-  if (find_spec(context.network.layer(context.site.layer), of) != nullptr) {
+  const std::span<const Checkpoint> others = alike(context.site.checkpoint);
+  if (std::ranges::find(others, of) != others.end() &&
+      find_spec(context.network.layer(context.site.layer), of) != nullptr) {
     const NormCall other = context.network.norm_call({of, context.site.layer});
     call.weight = other.weight;
     call.bias = other.bias;
@@ -110,6 +125,90 @@ Injected with_weights(const char* name, const char* what, Checkpoint at, Checkpo
           .in_arguments = true};
 }
 
+// Of a feed-forward with a norm in front of its last product (BitNet): the activated gate is
+// normalised, and what it is multiplied by is not.
+void normalise_before_up(const OpContext& context, ActivateCall call, Kernels& kernels) {
+  const std::vector<float> up(call.up, call.up + call.count);  // out may stand in its place
+  call.up = nullptr;
+  activate(call, *context.network.activation, kernels);
+  NormCall norm = context.network.norm_call({Checkpoint::kFfnSubNorm, context.site.layer});
+  norm.x = norm.out = call.out;
+  norm.n_tokens = call.count / norm.width;
+  kernels.run(norm);
+  for (int64_t i = 0; i < call.count; ++i) call.out[i] *= up[static_cast<size_t>(i)];
+}
+
+bool is_of_sub_norm(const Network& network, Op op) {
+  return network.model != nullptr && network.gated() &&
+         (op.checkpoint == Checkpoint::kFfnSubNorm ||
+          (op.checkpoint == Checkpoint::kFfnAct &&
+           find_spec(network.layer(op.layer), Checkpoint::kFfnSubNorm) != nullptr));
+}
+
+// In place of what attention gives, what its last product does.
+bool is_of_attention_sub_norm(const Network& network, Op op) {
+  if (network.model == nullptr) return false;
+  const Linear* out = network.linear({Checkpoint::kAttnOut, op.layer});
+  const bool is_it = op.checkpoint == Checkpoint::kAttnSubNorm ||
+                     (op.checkpoint == Checkpoint::kAttnOut &&
+                      find_spec(network.layer(op.layer), Checkpoint::kAttnSubNorm) != nullptr);
+  return is_it && out != nullptr && out->weight.rows == out->weight.columns;
+}
+
+void normalise_product(const OpContext& context, const MatmulCall& call, Kernels& kernels) {
+  kernels.run(call);
+  NormCall norm = context.network.norm_call({Checkpoint::kAttnSubNorm, context.site.layer});
+  norm.x = norm.out = call.out;
+  norm.n_tokens = call.n_tokens;
+  kernels.run(norm);
+}
+
+// A norm of what attention gives, with the weights that it has, over each head.
+void run_over_heads(const OpContext& context, NormCall call, Kernels& kernels) {
+  const int64_t n_heads = context.network.n_heads;
+  if (call.n_weights != 1 || call.width % n_heads != 0) return kernels.run(call);
+  call.n_tokens *= n_heads;
+  call.n_weights = n_heads;
+  call.width /= n_heads;
+  call.x_width = 0;
+  kernels.run(call);
+}
+
+// A norm of BitNet's in another place, and over each head.
+std::vector<Mistake> sub_norm_mistakes() {
+  const char* const before_up = "is normalised before it is multiplied by up, not after";
+  return {{.cause = "norm_order",
+           .text = plainly(before_up),
+           .edit = {.activate = normalise_before_up},
+           .possible = is_of_sub_norm},
+          // As a log shows it that has what the norm reads.
+          {.cause = "norm_order",
+           .text = plainly("is not multiplied by up, before a norm that is to follow it"),
+           .edit = {.activate =
+                        [](const OpContext& context, ActivateCall call, Kernels& kernels) {
+                          call.up = nullptr;
+                          activate(call, *context.network.activation, kernels);
+                        }},
+           .possible = is_of_sub_norm},
+          {.cause = "norm_order",
+           .text = plainly(before_up),
+           .edit = {.norm = run_without_norm, .activate = normalise_before_up},
+           .possible = is_of_sub_norm,
+           .together = true},
+          {.cause = "norm_order",
+           .text = plainly("is normalised after attention's last product, not before it"),
+           .edit = {.matmul = normalise_product, .norm = run_without_norm},
+           .possible = is_of_attention_sub_norm,
+           .together = true},
+          {.cause = "norm_kind",
+           .text = plainly("normalises each head by itself, not all together"),
+           .edit = {.norm = run_over_heads},
+           .possible = [](const Network& network, Op op) {
+             return network.model != nullptr && op.checkpoint == Checkpoint::kAttnSubNorm &&
+                    network.n_heads > 1;
+           }}};
+}
+
 Injected of_values(std::string name, std::string what) {
   return {.name = std::move(name),
           .group = FaultGroup::kNorm,
@@ -124,7 +223,7 @@ Injected of_values(std::string name, std::string what) {
 }  // namespace
 
 std::vector<Mistake> norm_weight_mistakes() {
-  return {
+  std::vector<Mistake> mistakes = {
       {.cause = "norm_order",
        .text =
            [](const Network&, double other) {
@@ -137,6 +236,8 @@ std::vector<Mistake> norm_weight_mistakes() {
            [](const Network&) {
              std::vector<double> all;
              for (const Checkpoint each : kNormsOfStream) all.push_back(static_cast<double>(each));
+             for (const Checkpoint each : kNormsOfState) all.push_back(static_cast<double>(each));
+             std::ranges::sort(all);
              return all;
            },
        .faults = {{.name = "norm-weights-of-attention",
@@ -184,6 +285,8 @@ std::vector<Mistake> norm_weight_mistakes() {
        .possible = is_weighted_norm_of_rotated,
        .faults = {before_rotation()}},
   };
+  for (Mistake& mistake : sub_norm_mistakes()) mistakes.push_back(std::move(mistake));
+  return mistakes;
 }
 
 }  // namespace assay::mistakes

@@ -349,6 +349,34 @@ std::vector<Mistake> angle_roundings() {
   return mistakes;
 }
 
+// Heads in transformers' order, in which the two of a pair stand half a head apart, rotated as if
+// they stood side by side.
+void rotate_neighbours_of_halves(const OpContext& context, const RopeCall& call, Kernels&) {
+  const std::vector<int64_t>& at = context.inputs.positions;
+  Matrix x(std::ssize(at), call.n_tokens * call.n_heads * call.head_dim / std::ssize(at));
+  std::copy_n(call.x, x.values.size(), x.values.begin());
+  const Matrix turned = rope(turned_heads(context.network, x, true),
+                             context.network.rope_at(context.op()), {at.begin(), at.end()});
+  std::ranges::copy(turned_heads(context.network, turned, false).values, call.out);
+}
+
+bool has_whole_heads_of_neighbours(const Network& network, Op op) {
+  if (network.model == nullptr || op.layer < 0) return false;
+  if (op.checkpoint != Checkpoint::kQRope && op.checkpoint != Checkpoint::kKRope) return false;
+  const RopeSettings& settings = network.rope_at(op);
+  return settings.pairing == RopePairing::kAdjacent && settings.first_turned == 0 &&
+         2 * std::ssize(settings.frequencies) == settings.head_dim &&
+         settings.head_dim == network.head_dim;
+}
+
+Mistake neighbours_of_halves_mistake() {
+  return {.cause = "rope_pairing",
+          .text = plainly("rotates neighbours in the order that transformers' files have, where "
+                          "the halves of a head are pairs"),
+          .edit = {.rope = rotate_neighbours_of_halves},
+          .possible = has_whole_heads_of_neighbours};
+}
+
 bool is_biased_and_rotated(const Network& network, Op op) {
   const bool of_qk = op.checkpoint == Checkpoint::kQ || op.checkpoint == Checkpoint::kK;
   return of_qk && network.head_dim > 2 && network.rotary() && network.has_bias(op);
@@ -401,6 +429,7 @@ std::vector<Mistake> rope_mistakes() {
        }),
        .faults = {of_both("rope-pairing",
                           "rotary pairs adjacent where they are halves, and the reverse")}},
+      neighbours_of_halves_mistake(),
       bias_order_mistake(true),
       bias_order_mistake(false)};
   for (auto part : {rope_scaling_mistakes(), position_mistakes(), base_mistakes()}) {

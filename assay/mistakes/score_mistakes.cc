@@ -6,6 +6,7 @@
 
 #include "assay/mistakes/mistake.h"
 #include "assay/mistakes/number_text.h"
+#include "kernels/reference/reference.h"
 
 // What is done to the scores of an attention: their scale, their cap, their sinks.
 namespace assay::mistakes {
@@ -203,6 +204,26 @@ std::vector<Mistake> score_mistakes() {
                          return static_cast<double>(context.network.model->config().logit_soft_cap);
                        },
                    .in_arguments = true}}},
+      {.cause = "attention_softcap",
+       .text = plainly("does not multiply by the cap what the tanh of the scores gives"),
+       .edit = called([](AttentionCall& call, double) {
+         call.shape.scale /= std::exchange(call.shape.soft_cap, 1.0F);
+       }),
+       .possible = [](const Network& network,
+                      Op op) { return network.attention_shape(op).soft_cap > 0.0F; }},
+      {.cause = "attention_softcap",
+       .text = plainly("caps the attention scores after it has masked them: later positions have "
+                       "the score -cap"),
+       .edit = varied([](reference::AttentionVariant& variant, const OpContext& context) {
+         const float cap = context.network.attention_shape(context.op()).soft_cap;
+         variant.unseen_score = -static_cast<double>(cap);
+         variant.sees = [prompt = context.n_together](int64_t query, int64_t key) {
+           return key <= query || (query < prompt && key < prompt);
+         };
+       }),
+       .possible = [](const Network& network,
+                      Op op) { return network.attention_shape(op).soft_cap > 0.0F; },
+       .reads_ahead = true},
       {.cause = "attention_softcap",
        .text = plainly("caps the attention scores before they are scaled"),
        .edit = called([](AttentionCall& call, double) { call.shape.soft_cap *= call.shape.scale; }),

@@ -272,6 +272,13 @@ std::vector<Mistake> ssm_mistakes() {
        .faults = {ssm_fault("ssm-decay-twice", FaultGroup::kAttention,
                             "-e^A_log is taken for A_log in a state space model")}},
       {.cause = "ssm",
+       .text =
+           plainly("takes -A_log, without the exponential, in the place of -e^A_log in the decay"),
+       .edit = with_numbers(&SsmCall::a, [](float value) { return -std::log(-value); })},
+      {.cause = "ssm",
+       .text = plainly("takes e^A_log, which a file may have, for A_log in the decay"),
+       .edit = with_numbers(&SsmCall::a, [](float value) { return -std::exp(-value); })},
+      {.cause = "ssm",
        .text = plainly("lets the state grow: its decay has the wrong sign"),
        .edit = with_numbers(&SsmCall::a, [](float value) { return -value; }),
        .faults = {ssm_fault("ssm-decay-sign", FaultGroup::kAttention,

@@ -315,6 +315,9 @@ void run(const AttentionCall& call, const AttentionVariant& variant) {
       const double slope = shape.alibi.n_first > 0 ? shape.alibi.of_head(h) : 0.0;
       find_scores(q, *columns, k_rows, shape, scale, own, variant, weights,
                   {call.first_position + t, slope});
+      for (size_t i = 0; i < own.size() && variant.unseen_score; ++i) {
+        if (!is_seen(call.first_position + t, own[i], shape)) weights[i] = *variant.unseen_score;
+      }
       const float* sink = call.sinks == nullptr ? nullptr : call.sinks + h;
       const double sum = make_weights(sink, variant, weights);
       add_values(weights, sum, {v + kv * shape.value_dim(), v_width}, v_rows, shape.value_dim(),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 
 #include "kernels/kernels.h"
@@ -21,8 +22,10 @@ void run(const AttentionCall& call);
 struct AttentionVariant {
   int64_t n_keys = 0;                                         // with keys and values
   std::function<bool(int64_t query, int64_t key)> sees = {};  // empty: as the call says
-  std::function<int64_t(int64_t head)> kv_head = {};          // that a query head reads
-  std::function<int64_t(int64_t key)> k_row = {};             // that is read; below 0: zeros
+  // Of keys that a query sees by `sees`, and not as the call says; nothing: as of all others.
+  std::optional<double> unseen_score = {};
+  std::function<int64_t(int64_t head)> kv_head = {};  // that a query head reads
+  std::function<int64_t(int64_t key)> k_row = {};     // that is read; below 0: zeros
   std::function<int64_t(int64_t key)> v_row = {};
   // Which key a query reads in the place of one that it sees.
   std::function<int64_t(int64_t query, int64_t key)> read = {};

@@ -174,8 +174,7 @@ NormCall Network::norm_call(Op op) const {
 bool Network::has_own_activation(Op op) const {
   const OpSpec* spec = op.layer < 0 ? nullptr : find_spec(layer(op.layer), op.checkpoint);
   if (spec == nullptr) return false;
-  const bool ends_conv = spec->kind == OpKind::kConv && spec->n_inputs == 1;
-  return ends_conv || spec->own_activation.has_value();
+  return spec->own_activation || (spec->kind == OpKind::kConv && spec->n_inputs == 1);
 }
 
 bool Network::ends_with_norm(Op op) const {

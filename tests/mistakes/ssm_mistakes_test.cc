@@ -42,7 +42,7 @@ TEST_F(SsmMistakes, EachChangesWhatTheStateGives) {
         << text;
     ++count;
   }
-  EXPECT_EQ(count, 12);
+  EXPECT_EQ(count, 14);
 }
 
 }  // namespace

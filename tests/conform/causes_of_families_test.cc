@@ -27,6 +27,16 @@ class Edited : public WrongKernels {
   std::function<bool(const NormCall&)> of_norm = [](const NormCall&) { return false; };
   std::function<bool(const ActivateCall&)> of_activate = [](const ActivateCall&) { return false; };
   std::function<void(GetRowsCall&)> of_rows = [](GetRowsCall&) {};
+  std::function<void(std::vector<float>& a)> of_decays = [](std::vector<float>&) {};
+
+  void run(const SsmCall& call) override {
+    std::vector<float> a(call.a, call.a + call.shape.n_decays());
+    of_decays(a);
+    SsmCall edited = call;
+    edited.a = a.data();
+    right_->run(edited);
+  }
+  using WrongKernels::run;
 
  protected:
   void matmul(const MatmulCall& call) override {
@@ -87,6 +97,64 @@ TEST_F(CausesOfFamilies, MambaWithXForItsGate) {
   for (const char* set : {"ops", "layer_*_output"}) {
     EXPECT_THAT(named(*model, wrong, set), StartsWith("fused_order: ")) << set;
     EXPECT_THAT(named(*model, wrong, set), HasSubstr("takes x for the gate z")) << set;
+  }
+}
+
+TEST_F(CausesOfFamilies, Mamba2WithItsGateBehindXBAndC) {
+  const auto model = family("mamba2");
+  const Layer& first = model->layers.front();
+  const int64_t gate = first.linear(Checkpoint::kLinearZ).weight.rows;
+  const int64_t others = first.linear(Checkpoint::kSsmXbc).weight.rows;
+  Edited wrong;
+  wrong.of_matmul = [&](MatmulCall& call) {
+    if (call.site.checkpoint == Checkpoint::kLinearZ) move_rows(call, others);
+    if (call.site.checkpoint == Checkpoint::kSsmXbc) move_rows(call, -gate);
+  };
+  for (const char* set : {"ops", "layer_*_output"}) {
+    EXPECT_THAT(named(*model, wrong, set), StartsWith("fused_order: ")) << set;
+    EXPECT_THAT(named(*model, wrong, set), HasSubstr("for x, B and C, then z, where z is first"))
+        << set;
+  }
+}
+
+TEST_F(CausesOfFamilies, Mamba2WithDecaysOfTheLogarithm) {
+  const auto model = family("mamba2");
+  Edited wrong;
+  wrong.of_decays = [](std::vector<float>& a) {
+    for (float& each : a) each = -std::log(-each);  // A is -e^A_log
+  };
+  for (const char* set : {"ops", "layer_*_output"}) {
+    EXPECT_THAT(named(*model, wrong, set), StartsWith("ssm: ")) << set;
+    EXPECT_THAT(named(*model, wrong, set), HasSubstr("takes -A_log, without the exponential"))
+        << set;
+  }
+}
+
+TEST_F(CausesOfFamilies, Phi3WithKInFrontOfQ) {
+  const auto model = family("family_phi3");
+  const Layer& first = model->layers.front();
+  const int64_t q = first.linear(Checkpoint::kQ).weight.rows;
+  const int64_t k = first.linear(Checkpoint::kK).weight.rows;
+  Edited wrong;
+  wrong.of_matmul = [&](MatmulCall& call) {
+    if (call.site.checkpoint == Checkpoint::kQ) move_rows(call, k);
+    if (call.site.checkpoint == Checkpoint::kK) move_rows(call, -q);
+  };
+  for (const char* set : {"ops", "layer_*_output"}) {
+    EXPECT_THAT(named(*model, wrong, set), StartsWith("fused_order: ")) << set;
+    EXPECT_THAT(named(*model, wrong, set), HasSubstr("from one matrix as if K were first")) << set;
+  }
+}
+
+TEST_F(CausesOfFamilies, Lfm2WithTheLastPartsOfItsProductSwapped) {
+  const auto model = family("family_lfm2");
+  Edited wrong;
+  wrong.of_matmul = [](MatmulCall& call) {
+    if (call.site.checkpoint == Checkpoint::kConvC) move_rows(call, call.w.rows);
+    if (call.site.checkpoint == Checkpoint::kConvX) move_rows(call, -call.w.rows);
+  };
+  for (const char* set : {"ops", "layer_*_output"}) {
+    EXPECT_THAT(named(*model, wrong, set), StartsWith("gate_up_swapped: ")) << set;
   }
 }
 

@@ -22,6 +22,7 @@ from .convert import convert
 from .doubles import doubles
 from .expert_tap import experts_into, without_experts
 from .features import LLAMA_CPP_NOTES, NOT_BY_LLAMA_CPP
+from .stream_tap import streams_into
 
 POSITIONS = {("haiku", "layers"): 4, ("haiku", "ops"): 1, ("long", "layers"): 3}  # windows end within `haiku`
 NARROWER = {torch.float64: torch.float32, torch.complex128: torch.complex64}
@@ -40,7 +41,7 @@ class Oracle:
             self.floors = self.floors[:2]
 
     def observe_into(self, model, tokens, sink):
-        with torch.no_grad(), attach(model, without_experts(model, sink)), experts_into(model, sink):
+        with torch.no_grad(), attach(model, without_experts(model, sink)), experts_into(model, sink), streams_into(model, sink):
             return model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0].numpy()
 
     def observe(self, tokens):

@@ -12,46 +12,29 @@
 namespace assay::mistakes {
 namespace {
 
-// As an engine has it that calls right kernels wrongly.
-Injected injected_at(Checkpoint at, const char* name, const char* what, FaultGroup group) {
-  return {.name = name, .group = group, .what = what, .at = at, .in_arguments = true};
-}
-
-Mistake mistake_at(std::string cause, Checkpoint at, const char* text, KernelHooks edit,
-                   const char* name, const char* what, FaultGroup group) {
+Mistake mistake_at(std::string cause, Checkpoint at, const char* text, KernelHooks edit) {
   return {.cause = std::move(cause),
           .text = plainly(text),
           .edit = std::move(edit),
-          .possible =
-              [at](const Network& network, Op op) {
-                return op.checkpoint == at && network.model != nullptr &&
-                       network.model->config().n_streams > 1;
-              },
-          .faults = {injected_at(at, name, what, group)}};
+          .possible = [at](const Network& network, Op op) {
+            return op.checkpoint == at && network.model != nullptr &&
+                   network.model->config().n_streams > 1;
+          }};
 }
 
-// Of one step of the streams, whatever checkpoint it computes; injected where a layer that is
-// neither the first nor the last has it.
+// Of one step of the streams, whatever checkpoint it computes.
 Mistake mistake_of(StreamStep step, const char* text,
-                   std::function<void(StreamsCall call, Kernels& kernels)> edit, const char* name,
-                   const char* what) {
-  const Checkpoint at = step == StreamStep::kJoin      ? Checkpoint::kStreams
-                        : step == StreamStep::kPredict ? Checkpoint::kPredictions
-                        : step == StreamStep::kCorrect ? Checkpoint::kCorrected
-                        : step == StreamStep::kFirst   ? Checkpoint::kCorrectedFirst
-                                                       : Checkpoint::kOutput;
+                   std::function<void(StreamsCall call, Kernels& kernels)> edit) {
   return {.cause = "residual_streams",
           .text = plainly(text),
           .edit = {.streams = [edit = std::move(edit)](const OpContext&, const StreamsCall& call,
                                                        Kernels& kernels) { edit(call, kernels); }},
-          .possible =
-              [step](const Network& network, Op op) {
-                const OpSpec* spec = find_spec(network.layer(op.layer), op.checkpoint);
-                // A copy has no mistake of its own.
-                return spec != nullptr && spec->step == step &&
-                       (step != StreamStep::kFirst || !spec->tensor.empty());
-              },
-          .faults = {injected_at(at, name, what, FaultGroup::kResidual)}};
+          .possible = [step](const Network& network, Op op) {
+            const OpSpec* spec = find_spec(network.layer(op.layer), op.checkpoint);
+            // A copy has no mistake of its own.
+            return spec != nullptr && spec->step == step &&
+                   (step != StreamStep::kFirst || !spec->tensor.empty());
+          }};
 }
 
 // As if they had changed nothing.
@@ -206,98 +189,70 @@ void keep_what_passes(const CutoffCall& call, Kernels& kernels) {
 }
 
 std::vector<Mistake> cutoff_mistakes() {
-  const auto mistake = [](const char* text, KernelHooks edit, const char* name, const char* what) {
-    return mistake_at("activation_cutoff", Checkpoint::kFfnCutoff, text, std::move(edit), name,
-                      what, FaultGroup::kFeedForward);
-  };
-  return {
-      mistake("leaves the cutoff of the activation out", cut(give_gate), "cutoff-missing",
-              "the gate is not cut off before its activation"),
-      mistake("divides by n - 1 for the deviation of the cutoff, in place of n", cut(cut_by_sample),
-              "cutoff-of-sample", "the deviation of the cutoff is divided by n - 1, not by n"),
-      mistake("does not subtract the cutoff from what passes it", cut(keep_what_passes),
-              "cutoff-not-subtracted", "what passes the cutoff keeps its value"),
-      mistake("takes the mean for the cutoff, without the deviations", cut(cut_at_mean),
-              "cutoff-at-mean", "the gate is cut off at its mean")};
+  constexpr Checkpoint kAt = Checkpoint::kFfnCutoff;
+  constexpr char kCause[] = "activation_cutoff";
+  return {mistake_at(kCause, kAt, "leaves the cutoff of the activation out", cut(give_gate)),
+          mistake_at(kCause, kAt, "divides by n - 1 for the deviation of the cutoff, in place of n",
+                     cut(cut_by_sample)),
+          mistake_at(kCause, kAt, "does not subtract the cutoff from what passes it",
+                     cut(keep_what_passes)),
+          mistake_at(kCause, kAt, "takes the mean for the cutoff, without the deviations",
+                     cut(cut_at_mean))};
 }
 
 std::vector<Mistake> laurel_mistakes() {
-  const auto mistake = [](Checkpoint at, const char* text, KernelHooks edit, const char* name,
-                          const char* what) {
-    return mistake_at("laurel", at, text, std::move(edit), name, what, FaultGroup::kResidual);
-  };
-  return {mistake(Checkpoint::kAttnLaurel, "leaves LAuReL's branch out", keeping_input(&AddCall::a),
-                  "laurel-missing", "the branch of low rank beside attention is left out"),
-          mistake(Checkpoint::kAttnLaurel,
-                  "does not divide the sum of attention and LAuReL by the root of 2",
-                  {.scale = leave_sum_unscaled}, "laurel-sum-unscaled",
-                  "the sum of attention and LAuReL is not divided by the root of 2"),
-          mistake(Checkpoint::kLaurelOut, "does not add LAuReL's input to its products",
-                  keeping_input(&AddCall::b), "laurel-input-missing",
-                  "LAuReL's branch is its products alone, without its input"),
-          mistake(Checkpoint::kLaurelOut, "leaves LAuReL's products out",
-                  keeping_input(&AddCall::a), "laurel-products-missing",
-                  "LAuReL's branch is its input alone, without its products")};
+  return {mistake_at("laurel", Checkpoint::kAttnLaurel, "leaves LAuReL's branch out",
+                     keeping_input(&AddCall::a)),
+          mistake_at("laurel", Checkpoint::kAttnLaurel,
+                     "does not divide the sum of attention and LAuReL by the root of 2",
+                     {.scale = leave_sum_unscaled}),
+          mistake_at("laurel", Checkpoint::kLaurelOut,
+                     "does not add LAuReL's input to its products", keeping_input(&AddCall::b)),
+          mistake_at("laurel", Checkpoint::kLaurelOut, "leaves LAuReL's products out",
+                     keeping_input(&AddCall::a))};
 }
 
 }  // namespace
 
 std::vector<Mistake> stream_mistakes() {
-  using Step = StreamStep;
   std::vector<Mistake> mistakes = {
-      mistake_of(Step::kJoin,
+      mistake_of(StreamStep::kJoin,
                  "does not scale further residual streams to the magnitude of the embedding",
-                 join_unscaled, "streams-joined-unscaled",
-                 "further streams are not scaled to the magnitude of the embedding"),
-      mistake_of(Step::kJoin, "begins with one residual stream, and zeros in the others",
-                 join_first_alone, "streams-of-zeros",
-                 "all streams but the first begin with zeros"),
-      mistake_of(Step::kPredict, "does not predict the residual streams", give_streams,
-                 "streams-not-predicted", "the streams are taken for their predictions"),
-      mistake_of(Step::kPredict, "takes the coefficients of the prediction transposed",
-                 run_transposed, "streams-predicted-transposed",
-                 "the coefficients of the prediction are transposed"),
-      mistake_of(Step::kPredict, "leaves each stream itself out of its prediction",
-                 run_without_stream, "streams-predicted-alone",
-                 "a prediction has the coefficients' part alone, not the stream itself"),
-      mistake_of(Step::kCorrect, "does not correct the residual streams", give_streams,
-                 "streams-not-corrected", "the predictions are taken for the corrected streams"),
-      mistake_of(Step::kCorrect, "does not add 1 to the coefficients of the correction",
-                 run_without_one, "streams-corrected-without-one",
-                 "1 is not added to the coefficients of the correction"),
-      mistake_of(Step::kCorrect, "corrects all residual streams alike, without coefficients",
-                 run_without_coefs, "streams-corrected-alike",
-                 "the correction has no coefficients"),
-      mistake_of(Step::kCorrect, "corrects the first residual stream alone", run_of_first_alone,
-                 "streams-first-corrected", "only the first stream is corrected"),
-      mistake_of(Step::kFirst, "leaves the scale of the corrected stream out", run_without_weight,
-                 "streams-scale-missing", "the corrected first stream is not scaled"),
-      mistake_of(Step::kSpread, "adds the layer's own embedding to the first stream, too",
-                 run_of_first_too, "streams-spread-to-first",
-                 "the layer's own embedding is added to the first stream, too"),
-      mistake_of(Step::kMerge,
+                 join_unscaled),
+      mistake_of(StreamStep::kJoin, "begins with one residual stream, and zeros in the others",
+                 join_first_alone),
+      mistake_of(StreamStep::kPredict, "does not predict the residual streams", give_streams),
+      mistake_of(StreamStep::kPredict, "takes the coefficients of the prediction transposed",
+                 run_transposed),
+      mistake_of(StreamStep::kPredict, "leaves each stream itself out of its prediction",
+                 run_without_stream),
+      mistake_of(StreamStep::kCorrect, "does not correct the residual streams", give_streams),
+      mistake_of(StreamStep::kCorrect, "does not add 1 to the coefficients of the correction",
+                 run_without_one),
+      mistake_of(StreamStep::kCorrect, "corrects all residual streams alike, without coefficients",
+                 run_without_coefs),
+      mistake_of(StreamStep::kCorrect, "corrects the first residual stream alone",
+                 run_of_first_alone),
+      mistake_of(StreamStep::kFirst, "leaves the scale of the corrected stream out",
+                 run_without_weight),
+      mistake_of(StreamStep::kSpread, "adds the layer's own embedding to the first stream, too",
+                 run_of_first_too),
+      mistake_of(StreamStep::kMerge,
                  "does not scale the last residual streams to the magnitude of the first",
-                 merge_unscaled, "streams-merged-unscaled",
-                 "at the end further streams are not scaled to the magnitude of the first"),
-      mistake_of(Step::kMerge, "takes the first residual stream alone at the end", give_first,
-                 "streams-first-alone", "the network ends with the first stream alone"),
-      mistake_of(Step::kMerge, "takes the sum of the residual streams for their mean", give_sum,
-                 "streams-summed", "the network ends with the sum of the streams, not their mean")};
+                 merge_unscaled),
+      mistake_of(StreamStep::kMerge, "takes the first residual stream alone at the end",
+                 give_first),
+      mistake_of(StreamStep::kMerge, "takes the sum of the residual streams for their mean",
+                 give_sum)};
   // This one is of the layer's own embedding, which networks of one stream add otherwise.
-  mistakes.push_back(mistake_of(Step::kSpread, "leaves the layer's own embedding of the token out",
-                                give_streams, "streams-ple-missing",
-                                "the layer's own embedding is added to no stream"));
+  mistakes.push_back(mistake_of(StreamStep::kSpread,
+                                "leaves the layer's own embedding of the token out", give_streams));
   mistakes.back().cause = "layer_embedding";
-  const std::pair<Checkpoint, const char*> routers[] = {
-      {Checkpoint::kAltupNorm, "streams-predicted-undivided"},
-      {Checkpoint::kCorrectNorm, "streams-corrected-undivided"}};
-  for (const auto& [at, name] : routers) {
-    mistakes.push_back(mistake_at(
-        "residual_streams", at,
-        "does not divide what the router of the streams reads by its "
-        "width",
-        {.norm = route_undivided}, name,
-        "what the router of the streams reads is not divided by the width", FaultGroup::kResidual));
+  for (const Checkpoint at : {Checkpoint::kAltupNorm, Checkpoint::kCorrectNorm}) {
+    mistakes.push_back(mistake_at("residual_streams", at,
+                                  "does not divide what the router of the streams reads by its "
+                                  "width",
+                                  {.norm = route_undivided}));
   }
   for (Mistake& mistake : laurel_mistakes()) mistakes.push_back(std::move(mistake));
   for (Mistake& mistake : cutoff_mistakes()) mistakes.push_back(std::move(mistake));

@@ -10,9 +10,8 @@
 // file has a bias, experts, or a second norm. So `take` counts the records of all names that a
 // checkpoint has, in the order in which llama.cpp computes them:
 // - Where queries, keys and values are clipped, what goes by their names has been, but for the
-// first
-//   record of olmo. Those of dbrx are parts of their product, whose name is its own; files of mpt
-//   may do without, so that of one that clips q, k and v are not to be compared by these names.
+//   first record of olmo. Those of dbrx are parts of one product, which has its own name. Files of
+//   mpt may clip or not, so that q, k and v of one that does cannot be compared by these names.
 // - Where llama.cpp loads no biases of Q and K they are counted from the front: it does not rotate
 //   all layers of smollm3, cohere2 and exaone4. Where it may normalise heads under the same name
 //   (stablelm, command-r), the second is both biased and split. phi3 and phimoe scale Q once more,

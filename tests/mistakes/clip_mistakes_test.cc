@@ -47,7 +47,7 @@ TEST_F(ClipMistakes, EachChangesWhatItsOpGives) {
   EXPECT_EQ(results.size(), 3U * 3U);
 }
 
-// Breaks if what is of a feed-forward's activation were tried on a clip, which is none.
+// Breaks if what is of a feed-forward's activation were tried on a clip, which has no gate.
 TEST_F(ClipMistakes, NoFeedForwardsMistakeIsOfAClip) {
   for (const Mistake& mistake : feed_forward_mistakes()) {
     EXPECT_TRUE(possible_ops(mistake, network(), Checkpoint::kQClip).empty());
